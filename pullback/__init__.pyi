@@ -26,6 +26,7 @@ from pullback.api.custom import custom_gradient as custom_gradient
 from pullback.api.custom import custom_jvp as custom_jvp
 from pullback.api.custom import custom_vjp as custom_vjp
 from pullback.api.custom import custom_vmap as custom_vmap
+from pullback.api.custom import sequential_vmap as sequential_vmap
 from pullback.api.derivatives import grad as grad
 from pullback.api.derivatives import jvp as jvp
 from pullback.api.derivatives import linear_transpose as linear_transpose
@@ -51,6 +52,7 @@ from pullback.api.memory import remat as remat
 from pullback.api.memory import saved_residuals as saved_residuals
 from pullback.api.solvers import custom_linear_solve as custom_linear_solve
 from pullback.api.solvers import custom_root as custom_root
+from pullback.api.solvers import linear_call as linear_call
 from pullback.api.taylor import jet as jet
 from pullback.api.taylor import nth_derivative as nth_derivative
 from pullback.api.traced import eval_shape as eval_shape

@@ -19,7 +19,7 @@ from pullback.core.errors import LeafError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, is_ours
 from pullback.core.tracing import Tracer
-from pullback.core.trees import array_leaf, array_leaves, flatten, register_node, unflatten
+from pullback.core.trees import array_leaf, array_leaves, flatten, kind_of, register_node, unflatten
 from pullback.program.equality import Keyed, param_key
 
 bdb = lazy_module("bdb")
@@ -100,8 +100,9 @@ def callback(function: Callable[..., object], /, *args: Any, ordered: bool = Fal
     """
     if not callable(function):
         raise TypeError(f"debug.callback takes a function, but got {function!r}.")
-    given, structure = flatten((args, kwargs))
-    leaves, structure = flatten(unflatten(structure, [_array_or_static(leaf) for leaf in given]))
+    trees = kind_of(function)
+    given, structure = trees.flatten((args, kwargs))
+    leaves, structure = trees.flatten(unflatten(structure, [_array_or_static(leaf) for leaf in given]))
     callback_primitive(*leaves, function=OnTrees(function, structure))
 
 

@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 from pullback import numpy as pnp
 from pullback.api.custom import closure_convert, custom_vjp
 from pullback.api.derivatives import jvp, vjp
+from pullback.api.functions import returned_leaves
 from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, unflatten
+from pullback.core.trees import TreeDef, check_like, kind_of, unflatten
 from pullback.ops.stop_gradient import stop_gradient
 
 # The tableau: slope i is f(y + h sum_j A[i][j] k_j, t + C[i] h); the last row of A gives the new value, of order 5.
@@ -325,7 +326,8 @@ def odeint(
     """
     if adjoint not in ("continuous", "solver"):
         raise ValueError(f"odeint's adjoint must be 'continuous' or 'solver', but got {adjoint!r}.")
-    leaves, structure = array_leaves(y0, lambda: "odeint's y0")
+    trees = kind_of(func)
+    leaves, structure = trees.array_leaves(y0, lambda: "odeint's y0")
     leaves = [leaf if is_inexact(type_of(leaf).dtype) else pnp.asarray(leaf) * 1.0 for leaf in leaves]
     leaves = [pnp.asarray(leaf, type_of(leaf).dtype) for leaf in leaves]
     packed = Packed(leaves)
@@ -336,7 +338,7 @@ def odeint(
     if isinstance(times, Array):
         _check_order(times.host)
     times = times.astype(pnp.zeros(0, dtype).real.dtype)
-    operands, arguments = array_leaves(args, lambda: "odeint's args")
+    operands, arguments = trees.array_leaves(args, lambda: "odeint's args")
     free = [is_inexact(type_of(operand).dtype) for operand in operands]
     wrapped = _on_vectors(func, packed, structure, arguments, free)
     given = [operand for operand, flag in zip(operands, free) if flag]
@@ -375,11 +377,7 @@ def _on_vectors(
     def wrapped(y: Any, t: Any, given: Sequence[Any], others: Sequence[Any]) -> Any:
         own, rest = iter(given), iter(others)
         args = unflatten(arguments, [next(own) if flag else next(rest) for flag in free])
-        out, found = array_leaves(
-            func(unflatten(structure, packed.unpacked(y)), t, *args),
-            lambda: f"what {describe(func)} returned: output",
-            keep_out=OUT_OF_RESULTS,
-        )
+        out, found = returned_leaves(func, func(unflatten(structure, packed.unpacked(y)), t, *args))
         types = [type_of(leaf) for leaf in out], packed.types
         check_like(found, structure, "output", "y0 has", lambda where: f"odeint: {must}, but {where}.", types, shapes_only=True)
         return Packed(out).vector(y.dtype)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pullback import numpy as pnp
 from pullback.core.errors import ShapeError
 from pullback.core.source import make_public
-from pullback.core.trees import TreeDef, check_like, flatten, register_dataclass, unflatten
+from pullback.core.trees import TreeDef, check_like, flatten, kind_of, register_dataclass, structure_of, unflatten
 
 __all__ = [
     "Optimizer", "OptimizerState", "adagrad", "adam", "adamax", "clip_grads", "constant", "exponential_decay",
@@ -93,6 +93,7 @@ def optimizer(rule: Rule) -> Callable[..., Optimizer]:
     @functools.wraps(rule)
     def make(*args: Any, **kwargs: Any) -> Optimizer:
         init_one, update_one, params_one = rule(*args, **kwargs)
+        flatten = kind_of(rule).flatten
 
         def init(params: Any) -> OptimizerState:
             leaves, structure = flatten(params)
@@ -102,7 +103,7 @@ def optimizer(rule: Rule) -> Callable[..., Optimizer]:
             given, structure = flatten(gradients)
             check_like(structure, state.structure, "gradients", "the parameters have", _LIKE_PARAMETERS)
             new = [update_one(step, g, one) for g, one in zip(given, state.states, strict=True)]
-            check_like(flatten(new)[1], flatten(state.states)[1], "state", "it took", _LIKE_STATE)
+            check_like(structure_of(new), structure_of(state.states), "state", "it took", _LIKE_STATE)
             return OptimizerState(new, structure)
 
         def params(state: OptimizerState) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api import stepwise
-from pullback.api.functions import R, check_callable
+from pullback.api.functions import R, check_callable, paths_of
 from pullback.api.loops import returning
 from pullback.api.stepwise import by_steps
 from pullback.api.traced import Traced, shared_captures, trace, write_back
@@ -18,7 +18,7 @@ from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaf, array_leaves, check_like, structure_paths, unflatten, without_float0
+from pullback.core.trees import array_leaf, check_like, kind_of, structure_paths, taking, unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
@@ -61,7 +61,8 @@ def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *op
     parts: tuple[Any, ...] = (true_fun, false_fun, *operands)
     if [callable(part) for part in parts] == [False, True, False, True]:  # JAX's older form
         own, f, other, g = parts
-        return cond(pred, lambda x, _: f(x), lambda _, y: g(y), own, other)  # type: ignore[no-any-return]
+        functions = [taking(kind_of(f))(one) for one in (lambda x, _: f(x), lambda _, y: g(y))]
+        return cond(pred, *functions, own, other)  # type: ignore[no-any-return]
     check_callable(true_fun, "cond", "true_fun")
     check_callable(false_fun, "cond", "false_fun")
     operands = _operands("cond", operands, operand)
@@ -147,15 +148,15 @@ def choose(
     are, or where those of the first are."""
     if len(branches) == 1:
         return branches[0](*operands)
-    leaves, structures = [], []
+    trees, leaves, structures = kind_of(branches[0]), [], []
     for number, tree in enumerate(operands):
-        own, structure = array_leaves(without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
+        own, structure = trees.array_leaves(trees.without_float0(tree), lambda n=number: f"operands[{n}]")  # type: ignore[misc]
         leaves += own
         structures.append(structure)
     types = [type_of(leaf) for leaf in leaves]
 
     def paths() -> list[str]:
-        return [path for i, structure in enumerate(structures) for path in structure_paths(structure, f"operands[{i}]")]
+        return paths_of(*[(structure, f"operands[{i}]") for i, structure in enumerate(structures)])
 
     traced = [trace(what, branch, structures, types, paths, refs=True) for branch in branches]
     out_types = _joined(what, branches, traced, weak_as_first)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import check_callable, leaf_paths
+from pullback.api.functions import check_callable
 from pullback.api.traced import call_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
 from pullback.core.dtypes import requested
 from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary, describe, name_of
-from pullback.core.trees import TreeDef, array_leaf, check_like, flatten, unflatten
+from pullback.core.trees import TreeDef, array_leaf, check_like, kind_of, structure_paths, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equality import Keyed
 
@@ -42,7 +43,7 @@ class OnTrees(Keyed):
         out = self.function(*args, **kwargs)
         if self.results is None:
             return ()
-        found, structure = flatten(out)
+        found, structure = kind_of(self.function).flatten(out)
         check_like(
             structure,
             self.results,
@@ -63,10 +64,12 @@ def _prepared(
     if sharding is not None:
         raise NotImplementedError(f"{what} cannot spread its results over devices: leave sharding out.")
     check_callable(callback, what)
-    given, structure = flatten((args, kwargs))
-    leaves = [array_leaf(leaf, lambda i=i: f"argument {call_paths(callback, args, kwargs)[i]}") for i, leaf in enumerate(given)]  # type: ignore[misc]
-    announced, results = flatten(result_shape_dtypes)
-    paths = leaf_paths(result_shape_dtypes, "result")[: len(announced)]
+    trees = kind_of(callback)
+    given, structure = trees.flatten((args, kwargs))
+    path_of = lambda i: f"argument {call_paths(callback, args, kwargs, trees)[i]}"  # noqa: E731
+    leaves = [array_leaf(leaf, functools.partial(path_of, i)) for i, leaf in enumerate(given)]
+    announced, results = trees.flatten(result_shape_dtypes)
+    paths = structure_paths(results, "result")
     for path, leaf in zip(paths, announced):
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
             raise LeafError(

@@ -26,7 +26,7 @@ from pullback.core.refs import Ref, call_with_refs, values_of
 from pullback.core.reports import explain, explains_misses, refuses_traces
 from pullback.core.source import api_boundary, at_user_line, describe, flag, named_after, trim, warn
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
-from pullback.core.trees import OWN_TREES, Trees, array_leaf
+from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
@@ -65,7 +65,7 @@ class Jitted:
         (2.0:f32[]:cpu(0), <jit of <lambda> (...)>)
     """
 
-    _trees: Trees = OWN_TREES
+    _trees_taken: Trees = OWN_TREES  # `kind_of` asks
     _stages: tuple[type[Traced], type[Lowered], type[Compiled]] = (Traced, Lowered, Compiled)
 
     def __init__(
@@ -91,6 +91,7 @@ class Jitted:
             raise StaticArgumentError(
                 f"jit was asked to donate {both[0]!r} of {describe(fun)}, which is static: it has no memory."
             )
+        self._trees_taken = kind_of(fun, self._trees_taken)
         self._options = options
         self._explain_misses = explain_misses
         self._inline = inline
@@ -125,7 +126,7 @@ class Jitted:
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
-        leaves = self._trees.flatten((args, kwargs))[0]
+        leaves = self._trees_taken.flatten((args, kwargs))[0]
         for path, leaf in zip(self._paths(args, kwargs), leaves):
             if isinstance(leaf, Array) and leaf is error.array:
                 error.args = (f"Argument {path} of {describe(self._fun)} was donated before. {error}",)
@@ -147,7 +148,7 @@ class Jitted:
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
         if self._is_traced(leaves, signature):
-            return self._trees.unflatten(signature.out_structure, self._run_traced(leaves, signature))
+            return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
         if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
             self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
@@ -175,7 +176,7 @@ class Jitted:
             outs = self._run_traced(values, signature)
         else:
             outs = signature.compile()(_owned(values))
-        out = self._trees.unflatten(signature.out_structure, write_back(signature.written, outs))
+        out = unflatten(signature.out_structure, write_back(signature.written, outs))
         if given:
             out, changed = out
             write_back([leaves[i] for i in changed], [*changed.values()])
@@ -184,9 +185,9 @@ class Jitted:
     def _signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Signature]:
         """The leaves of a call's dynamic arguments, and its signature: traced now if it is new."""
         statics, dynamic = self._split(args, kwargs)
-        leaves, structure = self._trees.flatten(dynamic)
+        leaves, structure = self._trees_taken.flatten(dynamic)
         if any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-            positional, named = self._trees.without_float0(dynamic)
+            positional, named = self._trees_taken.without_float0(dynamic)
             return self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
 
         def paths() -> list[str]:
@@ -215,9 +216,9 @@ class Jitted:
                 return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
 
             def call_in_places(traced: Any) -> Any:
-                return call_with_refs(lambda leaves: call(trees.unflatten(structure, leaves)), trees.flatten(traced)[0], given)
+                return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
-            called, trees = call_in_places if given else call, self._trees
+            called, trees = call_in_places if given else call, self._trees_taken
             traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)
             captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
             donated = () if traced.captures else self._donated(*dynamic)
@@ -250,13 +251,13 @@ class Jitted:
     def _donated(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, ...]:
         """Which leaves of a call's dynamic arguments are donated; empty if none are."""
         numbers, names = _numbers(self._donate_numbers, len(args)), self._donate_names
-        flags = [i in numbers for i, arg in enumerate(args) for _ in self._trees.flatten(arg)[0]]
-        flags += [name in names for name in sorted(kwargs) for _ in self._trees.flatten(kwargs[name])[0]]
+        flags = [i in numbers for i, arg in enumerate(args) for _ in self._trees_taken.flatten(arg)[0]]
+        flags += [name in names for name in sorted(kwargs) for _ in self._trees_taken.flatten(kwargs[name])[0]]
         return tuple(flags) if any(flags) else ()
 
     def _paths(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
         """How error messages call each leaf of a call's dynamic arguments."""
-        return call_paths(self._fun, args, kwargs, self._trees)
+        return call_paths(self._fun, args, kwargs, self._trees_taken)
 
     def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
         numbers = sorted(_numbers(self._static_numbers, len(args)))
@@ -288,7 +289,7 @@ class Jitted:
         name = f"jit of {describe(self._fun)}"
         if not self._signatures:
             return f"{name}: traced, since it is called for the first time."
-        nearest = min([differences(self._fun, seen, key, paths, self._trees) for seen in self._signatures], key=len)
+        nearest = min([differences(self._fun, seen, key, paths, self._trees_taken) for seen in self._signatures], key=len)
         listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
@@ -311,7 +312,7 @@ class Jitted:
             f32[3]
         """
         try:
-            positional, named = with_placeholders(self._split(args, kwargs)[1], self._trees)
+            positional, named = with_placeholders(self._split(args, kwargs)[1], self._trees_taken)
             leaves, signature = self._signature(tuple(self._merged(args, positional)), {**kwargs, **named})
             if signature.uses_refs(leaves):
                 raise RefError(f"{describe(self._fun)} uses Refs: only a call can read and write them. Call it.")

@@ -11,13 +11,17 @@ from typing import Any
 
 from pullback.api.functions import (
     Function,
+    P,
+    R,
     check_callable,
     chosen_arguments,
     global_name,
     parameter_names,
     returned_leaves,
+    standing_for,
     trees_of,
 )
+from pullback.api.loops import map as loop_over
 from pullback.api.tangents import tangent_result
 from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules
@@ -31,12 +35,11 @@ from pullback.core.source import api_boundary, describe, name_of, named_after, t
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import (
     TreeDef,
-    array_leaves,
     check_like,
-    flatten,
+    kind_of,
     register_node,
+    same,
     unflatten,
-    without_float0,
 )
 from pullback.program.program import Program, Variable, run
 from pullback.transforms.batch import Batched
@@ -65,6 +68,7 @@ class CustomFunction:
     """
 
     _kind = "custom"
+    _any_precision = False  # whether cotangents may be of another one than the arguments, and stand for whole parts of these
 
     def __new__(cls, fun: Function | None = None, *args: Any, **kwargs: Any) -> Any:
         """Without a function, a decorator: `@pb.custom_jvp(nondiff_argnums=0)`."""
@@ -77,6 +81,7 @@ class CustomFunction:
         check_callable(fun, self._kind)
         named_after(fun)(self)
         self.fun = fun
+        self._trees_taken = kind_of(fun)
         self.rules = RuleFunctions()
         self.has_rules = False
         self.nondiff_argnums, _ = chosen_arguments(fun, nondiff_argnums, nondiff_argnames, f"{self._kind}'s nondiff")
@@ -283,12 +288,12 @@ class CustomFunction:
         return found
 
     def _call(self, args: tuple[Any, ...]) -> Any:
-        numbers = self._numbers(len(args))
+        trees, numbers = self._trees_taken, self._numbers(len(args))
         leaves: list[Any] = []
         structures: list[TreeDef] = []
         for number in numbers:
             what = lambda n=number: f"argument {n} of {describe(self.fun)}"  # noqa: E731
-            found, structure = array_leaves(without_float0(args[number]), what)
+            found, structure = trees.array_leaves(trees.without_float0(args[number]), what)
             leaves += found
             structures.append(structure)
         if innermost_staging() is None and not any([_is_watched(leaf, self.rules.vmap is not None) for leaf in leaves]):
@@ -330,7 +335,7 @@ class CustomFunction:
         """What the function returned when nothing was traced: arrays, which do not depend on anything differentiated."""
         if out.__class__ is Array:
             return out
-        leaves, structure = returned_leaves(self.fun, without_float0(out))
+        leaves, structure = returned_leaves(self.fun, self._trees_taken.without_float0(out))
         for leaf in leaves if self._has_derivative_rule() else ():
             if any(isinstance(layer, Dual) for layer in _layers(leaf)):
                 raise About(self.fun, self._kind).closed_over(leaf)
@@ -499,6 +504,45 @@ class custom_vmap(CustomFunction):
         super().__init__(fun)
 
 
+@api_boundary
+def sequential_vmap(fun: Callable[P, R]) -> Callable[P, R]:
+    """A function that vmap takes the elements of a batch through one by one, in a loop; its derivatives are its own.
+
+    It takes the memory of one element, and runs a `while_loop` or `cond` in it for each by itself, as `vmap(...,
+    strategy="map")` does for all of them.
+
+    Arguments:
+        fun: a function of arrays and pytrees.
+
+    Returns:
+        A `custom_vmap` function of the same arguments.
+
+    Raises:
+        TypeError: `fun` cannot be called.
+
+    Example:
+        >>> import pullback as pb
+        >>> square = pb.sequential_vmap(lambda x: x * x)
+        >>> pb.vmap(pb.grad(square))(pb.numpy.asarray([1.0, 2.0]))
+        [2. 4.]:f32[2]:cpu(0)
+    """
+    made: Any = custom_vmap(fun)
+    trees = kind_of(fun)
+
+    def rule(size: int, in_batched: Any, *args: Any) -> tuple[Any, bool]:
+        (leaves, structure), (flags, _) = trees.flatten(args), trees.flatten(tuple(in_batched))
+
+        @standing_for(fun)
+        def of_element(elements: Sequence[Any]) -> Any:
+            given = iter(elements)
+            return made(*unflatten(structure, [next(given) if flag else leaf for leaf, flag in zip(leaves, flags)]))
+
+        return loop_over(of_element, [leaf for leaf, flag in zip(leaves, flags) if flag]), True
+
+    made.def_vmap(rule)
+    return made  # type: ignore[no-any-return]
+
+
 # ---- custom_gradient --------------------------------------------------------------------------------------------------
 
 
@@ -538,24 +582,25 @@ def custom_gradient(fun: Function) -> Function:
         1.0:f32[]:cpu(0)
     """
     check_callable(fun, "custom_gradient")
+    trees = kind_of(fun)
 
-    @named_after(fun)
+    @standing_for(fun)
     def value(*args: Any, **kwargs: Any) -> Any:
         return _value_and_backward(fun, args, kwargs)[0]
 
     def fwd(*args: Any) -> tuple[Any, _Backward]:
         out, backward = _value_and_backward(fun, args, {})
-        values, structure = returned_leaves(fun, without_float0(out))
+        values, structure = returned_leaves(fun, trees.without_float0(out))
         cotangent = unflatten(structure, [tangent_result(value, type_of(value)) for value in values])
-        leaves, structure = flatten(without_float0(cotangent))
+        leaves, structure = trees.flatten(trees.without_float0(cotangent))
         types = [type_of(leaf).strong() for leaf in leaves]
-        traced = trace("custom_gradient", backward, (structure,), types)
-        alone = len(args) == 1 and traced.structure == flatten(args[0])[1]  # the cotangent of the only argument, a list say
+        traced = trace("custom_gradient", backward, (structure,), types, trees=trees)
+        alone = len(args) == 1 and same(traced.structure, trees.flatten(args[0])[1])  # that of the only argument, a list say
         return out, _Backward((traced.program, traced.structure, alone), list(traced.captures))
 
     def bwd(kept: _Backward, cotangent: Any) -> tuple[Any, ...]:
         program, structure, alone = kept.static
-        found = unflatten(structure, run(program, [*kept.captured, *flatten(without_float0(cotangent))[0]]))
+        found = unflatten(structure, run(program, [*kept.captured, *trees.flatten(trees.without_float0(cotangent))[0]]))
         return (found,) if alone or not isinstance(found, (tuple, list)) else tuple(found)
 
     made = custom_vjp(value)
@@ -604,7 +649,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         3.0:f32[]:cpu(0)
     """
     check_callable(fun, "closure_convert")
-    examples, structure = flatten(without_float0(with_placeholders(example_args)))
+    trees = kind_of(fun)
+    examples, structure = trees.flatten(trees.without_float0(with_placeholders(example_args, trees)))
     types = [type_of(leaf) for leaf in examples]
     program, captured, out_structure, _ = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
@@ -614,7 +660,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     def converted(*args_and_values: Any) -> Any:
         split = len(args_and_values) - len(values)
         args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])
-        leaves, found = array_leaves(without_float0(tuple(args)), lambda: "the arguments")
+        leaves, found = trees.array_leaves(trees.without_float0(tuple(args)), lambda: "the arguments")
         own = [type_of(leaf) for leaf in leaves]
         check_like(
             found,
@@ -630,4 +676,4 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
         rest = iter(others)
         return unflatten(out_structure, run(program, [*[next(given if flag else rest) for flag in hoisted], *leaves]))
 
-    return named_after(fun)(converted), list(values)
+    return standing_for(fun)(converted), list(values)

@@ -35,7 +35,7 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import TreeDef, flatten, register_node, unflatten
+from pullback.core.trees import TreeDef, kind_of, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
 from pullback.ops.scaling import ones
@@ -84,7 +84,7 @@ def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Seq
     check_callable(fun, what)
     check_pairs(what, "tangents", primals, tangents)
     flat = FlatArguments(fun, primals, {})
-    directions = tangent_leaves(what, flat.structures, flat.leaves, tangents)
+    directions = tangent_leaves(what, flat.kind, flat.structures, flat.leaves, tangents)
     result = FlatResult(flat.call, has_aux, what, fun)
     outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
     shown = [weak_as(type_of(out), tangent_result(t, type_of(out))) for t, out in zip(out_tangents, outs)]
@@ -335,7 +335,7 @@ class JvpFunction(LinearFunction):
         try:
             shape = self.shape
             check_pairs("linearize", "tangents", shape.structures, tangents)
-            given = tangent_leaves("linearize", shape.structures, shape.types, tangents)
+            given = tangent_leaves("linearize", kind_of(shape.function), shape.structures, shape.types, tangents)
             given = [tangent for tangent, flag in zip(given, shape.active) if flag]
             outs = self._steps().forward(shape.inputs, given, shape.outs)
             return unflatten(shape.structure, [tangent_result(t, type) for t, type in zip(outs, shape.out_types)])
@@ -365,7 +365,7 @@ class VjpFunction(LinearFunction):
             shape = self.shape
             if cotangent is _NOT_GIVEN or more:
                 raise _one_cotangent(shape.function, "vjp", len(more) + (cotangent is not _NOT_GIVEN))
-            given = cotangent_leaves(cotangent, shape.structure, shape.out_types)
+            given = cotangent_leaves(kind_of(shape.function), cotangent, shape.structure, shape.out_types)
             found = self._steps().backward(shape.outs, given, shape.inputs)
             # as in JAX, what is multiplied by a cotangent stronger than its output is strong
             strong = any([t.weak and ct is not ZERO and not type_of(ct).weak for t, ct in zip(shape.out_types, given)])
@@ -402,7 +402,8 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         ([3. 6.]:f32[2]:cpu(0),)
     """
     check_callable(fun, "linear_transpose")
-    trees = [flatten(primal) for primal in with_placeholders(primals)]
+    kind = kind_of(fun)
+    trees = [kind.flatten(primal) for primal in with_placeholders(primals, kind)]
     structures = [structure for _, structure in trees]
     types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
 
@@ -414,7 +415,7 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         def linear(*leaves: Any) -> list[Any]:
             outs, structure = returned_leaves(fun, fun(*trees_of(structures, leaves)))
             out_types = [type_of(out) for out in outs]
-            given[:] = cotangent_leaves(cotangent, structure, out_types, _of_integers(fun, types, out_types))
+            given[:] = cotangent_leaves(kind, cotangent, structure, out_types, _of_integers(fun, types, out_types))
             return outs
 
         found = transpose_flat(linear, types, given, fun)
@@ -529,12 +530,11 @@ def _seed(what: str, fun: Function, call: LinearizedCall, holomorphic: bool) -> 
     """The cotangent 1 of a function's only output. Raises `GradientError` unless that is a 0-d real number."""
     values = call.outputs
     if len(values) != 1:
-        kind = call.result.structure.type
+        container = kind_of(fun).node(call.result.structure)[0]
         found = "None: is a return missing?"
-        if kind is not NoneType:
-            found = (
-                f"a {kind.__name__} of {len(values)} arrays. Return the number, with the rest as auxiliary data (has_aux=True)."
-            )
+        if container is not None and container is not NoneType:
+            found = f"a {container.__name__} of {len(values)} arrays. Return the number, with the rest as auxiliary data"
+            found += " (has_aux=True)."
         raise GradientError(f"{what} needs a function with one 0-d output, but {describe(fun)} returned {found}")
     type = type_of(values[0])
     if type.shape:

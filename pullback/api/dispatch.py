@@ -22,7 +22,7 @@ from pullback.core.modes import Mode, current_mode
 from pullback.core.refs import Ref
 from pullback.core.source import warn
 from pullback.core.tracing import Tracer
-from pullback.core.trees import OWN_TREES, TreeDef, Trees
+from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
 from pullback.engine.compile import compile_program
@@ -94,7 +94,7 @@ class Signature:
     def run(self, leaves: Sequence[Array]) -> Any:
         """Execute on Arrays of the right types, and give the results the structure of the user's output."""
         outs = (self.executable or self.compile())(leaves)
-        return self.trees.unflatten(self.out_structure, outs)
+        return unflatten(self.out_structure, outs)
 
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
@@ -314,7 +314,7 @@ def _building(signature: Signature, made: type[Array]) -> tuple[list[str], dict[
     """Source that runs on the `buffers` and makes the user's output of the result; and what it refers to. Arrays are made
     without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
-    unflatten = functools.partial(signature.trees.unflatten, structure)
+    build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
     new = object.__new__
     if len(types) > UNROLLED:
         classes = [made] * len(types)
@@ -325,17 +325,17 @@ def _building(signature: Signature, made: type[Array]) -> tuple[list[str], dict[
                 array.type = type
                 array._host = None
                 array._buffer = out
-            return unflatten(arrays)
+            return build(arrays)
 
         return ["return build_many(run(buffers))"], {"build_many": build_many}
     names = [f"out_{i}" for i in range(len(types))]
-    scope: dict[str, Any] = {"new": new, "made": made, "unflatten": unflatten}
+    scope: dict[str, Any] = {"new": new, "made": made, "build": build}
     scope |= {f"{name}_type": type for name, type in zip(names, types, strict=True)}
     lines = [f"{', '.join([f'{name}_buffer' for name in names])}, = run(buffers)" if types else "run(buffers)"]
     for name in names:
         lines.append(f"{name} = new(made); {name}.type = {name}_type; {name}._host = None; {name}._buffer = {name}_buffer")
     plain = _is_plain(structure, signature.trees.node)
-    spelled = _spelled(signature.trees.unflatten(structure, names)) if plain else f"unflatten([{', '.join(names)}])"
+    spelled = _spelled(unflatten(structure, names)) if plain else f"build([{', '.join(names)}])"
     return [*lines, f"return {spelled}"], scope
 
 

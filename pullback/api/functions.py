@@ -11,9 +11,9 @@ import numpy as np
 from pullback.core.array import Array
 from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import at_user_line, describe, name_of, named_after, trim
+from pullback.core.source import at_user_line, describe, named_after, trim
 from pullback.core.tracing import Tracer, live
-from pullback.core.trees import LEAF, OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaves, flatten_with_paths
+from pullback.core.trees import LEAF, OUT_OF_RESULTS, TreeDef, kind_of, structure_paths, taking, unflatten
 
 if TYPE_CHECKING:
     from inspect import Parameter
@@ -23,15 +23,22 @@ inspect = lazy_module("inspect")
 Function = Callable[..., Any]
 P = ParamSpec("P")  # the parameters of the user's function
 R = TypeVar("R")  # its result
+F = TypeVar("F", bound=Function)
 Argnums = int | Sequence[int]
 INTEGERS = (int, np.integer)  # what an argument's number or an axis may be; NumPy's are what arrays of them hold
+
+
+def standing_for(function: Function) -> Callable[[F], F]:
+    """A decorator of a function of ours that is transformed in the place of a user's one, which it calls: it takes trees of the
+    same kind, and Programs and errors name the user's."""
+    return lambda made: taking(kind_of(function))(named_after(function)(made))
 
 
 def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Callable[P, R]:
     """`call` as the function that a transformation returns: named and documented after the user's, with its attributes,
     tracebacks trimmed."""
 
-    @named_after(function)
+    @standing_for(function)
     def transformed(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return call(*args, **kwargs)
@@ -40,7 +47,7 @@ def wrapped(function: Function, transformation: str, call: Callable[P, R]) -> Ca
             raise
 
     transformed.__dict__ = {**getattr(function, "__dict__", {}), **vars(transformed)}
-    name = name_of(function, type(function).__name__)
+    name = transformed.__name__
     transformed.__name__ = f"{transformation}_{name}" if not name.startswith("<") else f"{transformation}_function"
     return transformed
 
@@ -152,12 +159,13 @@ def chosen_arguments(
 class FlatArguments:
     """Some of a call's arguments, taken apart into array leaves, and how to call the function with others in their place."""
 
-    __slots__ = ("alone", "args", "function", "kwargs", "leaves", "numbers", "structures")
+    __slots__ = ("alone", "args", "function", "kind", "kwargs", "leaves", "numbers", "structures")
 
     def __init__(
         self, function: Function, args: Sequence[Any], kwargs: dict[str, Any], numbers: Sequence[int] | None = None
     ) -> None:
         self.function = function
+        self.kind = kind_of(function)
         self.args = args
         self.kwargs = kwargs
         self.numbers = range(len(args)) if numbers is None else numbers
@@ -170,7 +178,7 @@ class FlatArguments:
                 self.leaves.append(arg if arg.__class__ is Array else live(arg))
                 self.structures.append(LEAF)
                 continue
-            leaves, structure = array_leaves(args[number], lambda n=number: f"argument {self.name(n)}", True)  # type: ignore[misc]
+            leaves, structure = self.kind.array_leaves(arg, lambda n=number: f"argument {self.name(n)}", True)  # type: ignore[misc]
             self.leaves += leaves
             self.structures.append(structure)
 
@@ -203,7 +211,7 @@ class FlatArguments:
         """How error messages call each leaf."""
         from_arguments = []
         for number in self.numbers:
-            from_arguments += leaf_paths(self.args[number], self.name(number))
+            from_arguments += self.kind.paths(self.args[number], self.name(number))
         return from_arguments
 
     def name(self, number: int) -> str:
@@ -211,14 +219,14 @@ class FlatArguments:
         return argument_name(self.function, number)
 
 
-def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any], kind: Trees = OWN_TREES) -> list[Any]:
+def trees_of(structures: Sequence[TreeDef], leaves: Sequence[Any]) -> list[Any]:
     """One tree for each structure, of these leaves in order."""
     if len(leaves) == len(structures) == structures.count(LEAF):
         return list(leaves)
     trees, start = [], 0
     for structure in structures:
         stop = start + structure.num_leaves
-        trees.append(leaves[start] if structure is LEAF else kind.unflatten(structure, leaves[start:stop]))
+        trees.append(leaves[start] if structure is LEAF else unflatten(structure, leaves[start:stop]))
         start = stop
     return trees
 
@@ -230,14 +238,9 @@ def returned_by(fun: Any) -> str:
 
 def returned_leaves(fun: Any, out: Any, trivial: bool = False) -> tuple[list[Any], TreeDef]:
     """The leaves of what a user's function returned, and their structure; errors say whose they are. See `array_leaves`."""
-    return array_leaves(out, lambda: returned_by(fun), trivial, OUT_OF_RESULTS)
+    return kind_of(fun).array_leaves(out, lambda: returned_by(fun), trivial, OUT_OF_RESULTS)
 
 
-def leaf_paths(tree: Any, root: str) -> list[str]:
-    """The path of each leaf of a tree, as Python spells it."""
-    return flatten_with_paths(tree, root)[0]
-
-
-def paths_of(*trees: tuple[Any, str, int]) -> list[str]:
-    """The paths of the leaves of several trees: each is given with its name, and how many of its leaves are meant."""
-    return [path for tree, root, count in trees for path in leaf_paths(tree, root)[:count]]
+def paths_of(*trees: tuple[TreeDef, str]) -> list[str]:
+    """The paths of the leaves of several trees: each is given by its structure and its name."""
+    return [path for structure, root in trees for path in structure_paths(structure, root)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.api import stepwise
-from pullback.api.functions import Function, R, check_callable, leaf_paths, paths_of
+from pullback.api.functions import Function, R, check_callable, paths_of, returned_leaves, standing_for
 from pullback.api.mapping import vmap
 from pullback.api.stepwise import by_steps
 from pullback.api.tangents import brief
@@ -23,19 +23,18 @@ from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
 from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, RefError, ShapeError, StructureError
-from pullback.core.source import api_boundary, describe, named_after
+from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
     LEAF,
-    OUT_OF_RESULTS,
     TreeDef,
-    array_leaves,
+    Trees,
+    array_leaf,
     check_like,
-    flatten,
-    stacked_float0,
+    kind_of,
+    structure_paths,
+    taking,
     unflatten,
-    unstacked_float0,
-    without_float0,
 )
 from pullback.core.types import ArrayType, array_type
 from pullback.ops.arithmetic import add
@@ -161,20 +160,19 @@ def scan(
         (6.0:f32[]:cpu(0), [0. 2. 9.]:f32[3]:cpu(0))
     """
     check_callable(f, "scan")
-    init = without_float0(init)
-    carry, carry_structure = array_leaves(init, lambda: "init")
-    steps = _number_of_steps("scan", f, xs, array_leaves(xs, lambda: "xs", True)[0], length)
-    xs = without_float0(unstacked_float0(xs))
-    stacks, x_structure = array_leaves(xs, lambda: "xs")
+    trees = kind_of(f)
+    carry, carry_structure = trees.array_leaves(trees.without_float0(init), lambda: "init")
+    steps = _number_of_steps("scan", f, xs, length)
+    stacks, x_structure = trees.array_leaves(trees.without_float0(trees.unstacked_float0(xs)), lambda: "xs")
     x_types = [(type := type_of(stack)).with_shape(type.shape[1:]) for stack in stacks]
-    paths = functools.partial(paths_of, (init, "carry", len(carry)), (xs, "x", len(stacks)))
+    paths = functools.partial(paths_of, (carry_structure, "carry"), (x_structure, "x"))
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths, refs=True),
-        lambda traced: traced.out_types[: pair_structure(traced, must)[1]],
+        lambda traced: traced.out_types[: pair_structure(trees, traced, must)[1]],
     )
-    out_structure, carried = pair_structure(traced, must)
+    out_structure, carried = pair_structure(trees, traced, must)
     check_carry("scan", f, carry_structure, types, out_structure[0], traced.out_types[:carried])
     state = [ref.type for ref in traced.written]
     outs = bind_or_forward(
@@ -190,15 +188,16 @@ def scan(
         unroll=_unroll("scan", unroll, steps),
     )
     outs = traced.results(outs)
-    return unflatten(carry_structure, outs[:carried]), stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
+    return unflatten(carry_structure, outs[:carried]), trees.stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
 
 
-def _number_of_steps(what: str, f: Function, xs: Any, stacks: Sequence[Any], length: int | None = None) -> int:
+def _number_of_steps(what: str, f: Function, xs: Any, length: int | None = None) -> int:
+    stacks, structure = kind_of(f).array_leaves(xs, lambda: "xs", True)
     found = {type_of(stack).shape[:1] for stack in stacks}
     if length is None and len(found) == 1 and () not in found:
         return found.pop()[0]
     sizes = {}
-    for path, stack in zip(leaf_paths(xs, "xs"), stacks):
+    for path, stack in zip(structure_paths(structure, "xs"), stacks):
         if not type_of(stack).shape:
             has = f"{path} is {type_of(stack)}, which has none. Of a list of numbers, make an array (pb.numpy.asarray)."
             raise AxisError(f"{what} of {describe(f)} loops over the leading axis of xs, but {has}")
@@ -227,14 +226,14 @@ def _unroll(what: str, unroll: Any, steps: int) -> int:
     return max(steps if unroll is True else _count(f"{what}'s unroll", unroll), 1)
 
 
-def pair_structure(traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], int]:
+def pair_structure(trees: Trees, traced: Traced, what: str) -> tuple[tuple[TreeDef, TreeDef], int]:
     """The structures of the first and of the second in the pair that a function returns, and the number of the first's leaves;
     `what` is how errors call the function, and the pair."""
-    outs = without_float0(unflatten(traced.structure, range(len(traced.out_types))))
-    if not isinstance(outs, (tuple, list)) or len(outs) != 2:
-        raise StructureError(f"{what}, but it returned {brief(unflatten(traced.structure, traced.out_types))}.")
-    leaves, first = flatten(outs[0])
-    return (first, flatten(outs[1])[1]), len(leaves)
+    container, _, parts = trees.node(traced.structure)
+    if container is None or not issubclass(container, (tuple, list)) or len(parts) != 2:
+        raise StructureError(f"{what}, but it returned {brief(unflatten(traced.structure, traced.out_types), trees)}.")
+    first, second = [LEAF if part.num_nodes == part.num_leaves == 1 else part for part in parts]
+    return (first, second), first.num_leaves
 
 
 @api_boundary
@@ -304,9 +303,9 @@ def while_loop(
 def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], Callable[[], list[str]]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
     and what finds the paths of its arguments."""
-    init = without_float0(init)
-    carry, structure = array_leaves(init, lambda: "init_val")
-    paths = functools.partial(paths_of, *[(0, "i", 1) for _ in first], (init, "value", len(carry)))
+    trees = kind_of(fun)
+    carry, structure = trees.array_leaves(trees.without_float0(init), lambda: "init_val")
+    paths = functools.partial(paths_of, *[(LEAF, "i") for _ in first], (structure, "value"))
     body, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths, refs=True),
@@ -422,7 +421,7 @@ def _bound(value: Any, name: str) -> Any:
     """A loop's bound: a Python int where it is known, else a tracer."""
     if value.__class__ is int:
         return value
-    (value,), _ = array_leaves([value], lambda: name)
+    value = array_leaf(value, lambda: name)
     type = type_of(value)
     if type.shape or kind(type.dtype) not in "iuf":
         raise DtypeError(f"fori_loop's {name} must be an integer, or a floating-point number that is whole, but got {type}.")
@@ -447,12 +446,13 @@ def _counted_while(bounds: Sequence[Any], body_fun: Function, init_val: Any) -> 
         for bound in bounds
     ]
 
-    @named_after(body_fun)  # so that Programs and errors name the user's function
+    @standing_for(body_fun)
     def step(state: Any) -> Any:
         i, value = state
         return add(i, literal(1, i)), body_fun(i, value)
 
-    return while_loop(lambda state: lt(state[0], last), step, (first, init_val))[1]
+    going = taking(kind_of(body_fun))(lambda state: lt(state[0], last))
+    return while_loop(going, step, (first, init_val))[1]
 
 
 # ---- made of scan -----------------------------------------------------------------------------------------------------
@@ -481,16 +481,17 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """
     check_callable(f, "map")
 
-    @named_after(f)  # so that Programs and errors name the user's function
+    @standing_for(f)
     def step(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
-    length = _number_of_steps("map", f, xs, array_leaves(xs, lambda: "xs", True)[0])
+    trees = kind_of(f)
+    length = _number_of_steps("map", f, xs)
     if batch_size is None:
         return scan(step, None, xs)[1]  # type: ignore[no-any-return]
-    leaves, structure = array_leaves(xs, lambda: "xs")
+    leaves, structure = trees.array_leaves(xs, lambda: "xs")
     whole = length // batch_size
 
     def tree_of(start: int, stop: int, *shape: int) -> Any:
@@ -500,11 +501,11 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     found = []
     if whole or not length:
         outs = map(vmap(f), tree_of(0, whole * batch_size, whole, batch_size))
-        leaves_out, out_structure = array_leaves(outs, lambda: "output")
+        leaves_out, out_structure = trees.array_leaves(outs, lambda: "output")
         found.append([reshape(x, new_sizes=(whole * batch_size, *type_of(x).shape[2:])) for x in leaves_out])
     if whole * batch_size < length:
         rest = length - whole * batch_size
-        leaves_out, out_structure = array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "output")
+        leaves_out, out_structure = trees.array_leaves(vmap(f)(tree_of(whole * batch_size, length, rest)), lambda: "output")
         found.append(leaves_out)
     return unflatten(out_structure, [x[0] if len(x) == 1 else concatenate(*x, dimension=0) for x in zip(*found)])  # type: ignore[no-any-return]
 
@@ -536,7 +537,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
         [ 1.  2.  6. 24.]:f32[4]:cpu(0)
     """
     check_callable(fn, "associative_scan")
-    leaves, structure = array_leaves(elems, lambda: "elems")
+    trees = kind_of(fn)
+    leaves, structure = trees.array_leaves(elems, lambda: "elems")
     if not leaves:
         return elems
     types = [type_of(leaf) for leaf in leaves]
@@ -548,11 +550,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
         raise AxisError(f"associative_scan of {describe(fn)} was given leaves of different sizes along axis {axis}: {sizes}.")
 
     def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
-        outs, out_structure = array_leaves(
-            fn(unflatten(structure, left), unflatten(structure, right)),
-            lambda: f"what {describe(fn)} returned: output",
-            keep_out=OUT_OF_RESULTS,
-        )
+        outs, out_structure = returned_leaves(fn, fn(unflatten(structure, left), unflatten(structure, right)))
         _check_result(fn, structure, out_structure, left, outs)
         return [fit(out, type_of(x)) for out, x in zip(outs, left)]
 

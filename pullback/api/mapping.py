@@ -32,8 +32,6 @@ from pullback.core.trees import (
     LEAF,
     TreeDef,
     array_leaf,
-    broadcast_prefix,
-    flatten,
     structure_paths,
     unflatten,
 )
@@ -116,7 +114,9 @@ def vmap(
         if out_axes.__class__ is int or out_axes is None:
             specs = [out_axes] * len(outs)
         else:
-            specs = broadcast_prefix(out_axes, unflatten(structure, outs), f"vmap's out_axes={brief(out_axes)}", "output")
+            specs = flat.kind.broadcast_prefix(
+                out_axes, unflatten(structure, outs), f"vmap's out_axes={brief(out_axes)}", "output"
+            )
 
         def path(i: int) -> str:
             return structure_paths(structure, "output")[i]
@@ -168,12 +168,12 @@ class _BatchedArguments(FlatArguments):
                 spec = 0
             else:
                 spec = in_axes[number] if isinstance(in_axes, tuple) else in_axes
-            leaves, structure = ([arg], LEAF) if isinstance(arg, (Array, Tracer)) else flatten(arg)
+            leaves, structure = ([arg], LEAF) if isinstance(arg, (Array, Tracer)) else self.kind.flatten(arg)
             self.structures.append(structure)
             if spec.__class__ is int or spec is None:
                 own = [spec] * len(leaves)
             else:
-                own = broadcast_prefix(
+                own = self.kind.broadcast_prefix(
                     spec, arg, f"vmap's in_axes for argument {self.name(number)}, {brief(spec)},", self.name(number)
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):

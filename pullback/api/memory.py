@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, P, R, check_callable, check_flags, chosen_arguments, wrapped
@@ -18,7 +18,7 @@ from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
-from pullback.core.trees import array_leaves, flatten, unflatten
+from pullback.core.trees import array_leaves, kind_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Variable
 from pullback.transforms.linearize import LinearizeTrace, linearize_flat
@@ -160,6 +160,7 @@ def checkpoint(
     policy: Policy | None = None,
     budget: int | str | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Iterable[str] = (),
     prevent_cse: bool = True,
 ) -> Callable[P, R]:
     """A function that computes its intermediate values again in reverse mode, instead of keeping them: less memory, more work.
@@ -173,7 +174,7 @@ def checkpoint(
         budget: how many bytes of intermediate values may be kept, in place of a policy: an int, or a text as "200MB" (10^6
             bytes) or "1.5GiB" (2^30). Values are chosen greedily, those first that save the most operations for each byte,
             counted with the operations before them that serve nothing else. Under `vmap` a batch counts as a whole.
-        static_argnums: positional arguments that are not traced.
+        static_argnums, static_argnames: arguments that are not traced: given by position, by name.
         prevent_cse: whether the second computation is kept apart from the first. Inside `scan` it need not be.
 
     Returns:
@@ -193,7 +194,7 @@ def checkpoint(
     """
     check_callable(fun, "checkpoint")
     check_flags("checkpoint", prevent_cse=prevent_cse)
-    static, _ = chosen_arguments(fun, static_argnums, None, "checkpoint's static")
+    static, static_names = chosen_arguments(fun, static_argnums, static_argnames, "checkpoint's static")
     if policy is not None and budget is not None:
         raise ValueError("checkpoint takes a policy or a budget, not both.")
     if policy is not None and not callable(policy):
@@ -205,7 +206,7 @@ def checkpoint(
         chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, _, _, (program, captures, structure, _) = traced_call("checkpoint", fun, args, kwargs, static)
+        leaves, _, _, (program, captures, structure, _) = traced_call("checkpoint", fun, args, kwargs, static, static_names)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)
 
@@ -344,8 +345,10 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         224
     """
     check_callable(fun, "saved_residuals")
-    _, paths, types, (recorded, captures, *_) = traced_call("saved_residuals", fun, *with_placeholders((args, kwargs)))
-    active_count = len(flatten(args)[0])
+    _, paths, types, (recorded, captures, *_) = traced_call(
+        "saved_residuals", fun, *with_placeholders((args, kwargs), kind_of(fun))
+    )
+    active_count = len(kind_of(fun).flatten(args)[0])
     whole = inlined(recorded)  # what is inside jit is seen line by line
     box: dict[str, Any] = {}
 

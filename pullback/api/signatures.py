@@ -35,7 +35,7 @@ def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str,
     name = next((name for name in {**expected, **own} if not same(own.get(name), expected.get(name))), "arguments")
     if name not in own and f"{name} (passed by name)" in own:
         return f"{name} is passed by name where {other} one that is passed by position"
-    return trees.differs(own.get(name), expected.get(name), name, other)
+    return trees.difference(own.get(name), expected.get(name), name, other)
 
 
 def _statics_by_name(fun: Function, statics: Any) -> dict[str, tuple[Any, str]]:

@@ -1,20 +1,22 @@
-"""Solvers whose derivatives come from the equation that they solve, not from their steps: custom_root, custom_linear_solve."""
+"""Functions whose derivatives are not those of their steps: custom_root and custom_linear_solve, which are differentiated
+through the equation that they solve, and linear_call, which is told its transpose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import check_callable, leaf_paths
-from pullback.api.loops import fit, pair_structure, settled
+from pullback.api.functions import R, check_callable, paths_of
+from pullback.api.loops import fit, pair_structure, returning, settled
 from pullback.api.traced import Traced, shared_captures, trace
 from pullback.control.holder import bind_holder
+from pullback.control.linear_solve import linear_call as linear_primitive
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
 from pullback.core.errors import NotLinear, PullbackError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
-from pullback.core.trees import OUT_OF_RESULTS, TreeDef, array_leaves, check_like, flatten, unflatten
+from pullback.core.trees import OUT_OF_RESULTS, TreeDef, Trees, check_like, kind_of, structure_paths, taking, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import instantiate
 from pullback.transforms.derive import transpose_program
@@ -24,17 +26,18 @@ from pullback.transforms.stage import replay
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
 
-def _flat_caller(program: Any, captures: Sequence[Any], structure: TreeDef, out: TreeDef) -> Callable[[Any], Any]:
-    """A recorded function as a function of trees again, for the solver to call."""
+def _flat_caller(trees: Trees, program: Any, captures: Sequence[Any], structure: TreeDef) -> Callable[[Any], Any]:
+    """A recorded function, whose result is like its argument, as a function of trees again, for the solver to call."""
 
+    @taking(trees)
     def function(x: Any) -> Any:
-        leaves, found = array_leaves(x, lambda: "the argument")
+        leaves, found = trees.array_leaves(x, lambda: "the argument")
         check_like(
             found, structure, "x", "it takes", lambda where: f"The function that the solver was given was called with: {where}."
         )
         types = program.input_types[len(captures) :]
         fitted = [fit(leaf, type) if type_of(leaf).shape == type.shape else leaf for leaf, type in zip(leaves, types)]
-        return unflatten(out, replay(program, (*captures, *fitted)))
+        return unflatten(structure, replay(program, (*captures, *fitted)))
 
     return function
 
@@ -55,11 +58,13 @@ def _settled(
     return settled(types, lambda types: trace(what, function, (structure,), types, paths), strong=True)
 
 
-def _split_aux(what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, Sequence[ArrayType], TreeDef]:
+def _split_aux(trees: Trees, what: str, has_aux: bool, traced: Traced) -> tuple[TreeDef, Sequence[ArrayType], TreeDef]:
     """The structure and types of what a solver found, and the structure of its auxiliary data."""
     if not has_aux:
         return traced.structure, traced.out_types, None
-    (found, aux), count = pair_structure(traced, f"{what} with has_aux=True must return a pair (solution, auxiliary data)")
+    (found, aux), count = pair_structure(
+        trees, traced, f"{what} with has_aux=True must return a pair (solution, auxiliary data)"
+    )
     return found, traced.out_types[:count], aux
 
 
@@ -100,26 +105,28 @@ def custom_root(
     """
     for given in (f, solve, tangent_solve):
         check_callable(given, "custom_root")
-    guess, structure = array_leaves(initial_guess, lambda: "initial_guess")
-    paths = leaf_paths(initial_guess, "x")[: len(guess)]
+    trees = kind_of(f)
+    guess, structure = trees.array_leaves(initial_guess, lambda: "initial_guess")
+    paths = structure_paths(structure, "x")
     function, types = _settled("custom_root", f, structure, guess, paths)
     guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
     _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types, "initial_guess")
-    called = _flat_caller(function.program, function.captures, structure, structure)
+    called = _flat_caller(trees, function.program, function.captures, structure)
     solving = trace("custom_root", solve, (structure,), types, paths, call=lambda x: solve(called, x))
-    found, found_types, aux = _split_aux("custom_root's solve", has_aux, solving)
+    found, found_types, aux = _split_aux(trees, "custom_root's solve", has_aux, solving)
     _check("What custom_root's solve returns", found, found_types, structure, types, "initial_guess")
 
     def linearized_solve(x: Sequence[Any], right: Any) -> Any:
         linear = linearize_flat(lambda *leaves: replay(function.program, (*function.captures, *leaves)), x)
 
+        @taking(trees)
         def g(tree: Any) -> Any:
-            leaves, _ = array_leaves(tree, lambda: "the argument")
+            leaves, _ = trees.array_leaves(tree, lambda: "the argument")
             fitted = [fit(leaf, type) for leaf, type in zip(leaves, types, strict=True)]
             pushed = zip(linear.push(fitted), linear.values, strict=True)
             return unflatten(structure, [instantiate(tangent, type_of(value)) for tangent, value in pushed])
 
-        out, out_structure = array_leaves(
+        out, out_structure = trees.array_leaves(
             tangent_solve(g, right), lambda: "what tangent_solve returned: output", keep_out=OUT_OF_RESULTS
         )
         _check(
@@ -132,7 +139,7 @@ def custom_root(
         )
         return [fit(leaf, type) for leaf, type in zip(out, types)]
 
-    listing = flatten([0] * len(types))[1]
+    listing = trees.flatten([0] * len(types))[1]
     right_types = [type.strong() for type in function.program.output_types]
     tangent = trace("custom_root", tangent_solve, (listing, structure), [*types, *right_types], call=linearized_solve)
     captures, _, (equation, solved, moved) = shared_captures((function, solving, tangent))
@@ -188,8 +195,9 @@ def custom_linear_solve(
     """
     for given in (matvec, solve, *[transpose_solve][: transpose_solve is not None]):
         check_callable(given, "custom_linear_solve")
-    right, structure = array_leaves(b, lambda: "b")
-    paths = leaf_paths(b, "x")[: len(right)]
+    trees = kind_of(matvec)
+    right, structure = trees.array_leaves(b, lambda: "b")
+    paths = structure_paths(structure, "x")
     operator, types = _settled("custom_linear_solve", matvec, structure, right, paths)
     right = [fit(leaf, type) for leaf, type in zip(right, types)]
     _check(f"The result of {describe(matvec)}", operator.structure, operator.program.output_types, structure, types, "b")
@@ -203,9 +211,9 @@ def custom_linear_solve(
             raise
 
     def prepared(what: str, solver: Solver, system: Traced) -> tuple[Traced, TreeDef]:
-        called = _flat_caller(system.program, system.captures, structure, structure)
+        called = _flat_caller(trees, system.program, system.captures, structure)
         traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=lambda tree: solver(called, tree))
-        found, found_types, aux = _split_aux(what, has_aux, traced)
+        found, found_types, aux = _split_aux(trees, what, has_aux, traced)
         _check(f"What {what} returns", found, found_types, structure, types, "b")
         return traced, aux
 
@@ -219,3 +227,48 @@ def custom_linear_solve(
     params = dict(zip(("operator", "transposed", "solve", "transpose_solve"), [*programs, None]))
     outs = bind_holder(linear_solve_primitive, *captures, *right, num_consts=len(captures), **params)
     return _results(outs, structure, len(right), aux, has_aux)
+
+
+@api_boundary
+def linear_call(
+    fun: Callable[[Any, Any], R], fun_transpose: Callable[[Any, R], Any], residual_args: Any, linear_args: Any
+) -> R:
+    """`fun(residual_args, linear_args)`, a function that is linear in its second argument, and is told its transpose.
+
+    Reverse mode takes `fun_transpose` at its word; the transpose of that is `fun` again.
+
+    Arguments:
+        fun: the linear function.
+        fun_transpose: `fun_transpose(residual_args, cotangent)` to the cotangent of `linear_args`, a tree like these.
+        residual_args: what else both need, any tree; there is no derivative with respect to it.
+        linear_args: the tree that `fun` is linear in.
+
+    Returns:
+        What `fun` returns.
+
+    Raises:
+        StructureError, ShapeError, DtypeError: what `fun_transpose` returns is not like `linear_args`.
+        GradientError: a derivative was asked for with respect to `residual_args`, or to what the functions close over.
+
+    Example:
+        >>> import pullback as pb
+        >>> divide = lambda n, x: x / n
+        >>> pb.grad(lambda x: pb.linear_call(divide, divide, 4.0, x))(3.0)
+        0.25:f32[]:cpu(0)
+    """
+    check_callable(fun, "linear_call", "fun")
+    check_callable(fun_transpose, "linear_call", "fun_transpose")
+    trees = kind_of(fun)
+    residuals, kept = trees.array_leaves(residual_args, lambda: "residual_args")
+    xs, structure = trees.array_leaves(linear_args, lambda: "linear_args")
+    residual_types, types = [type_of(leaf) for leaf in residuals], [type_of(leaf).strong() for leaf in xs]
+    paths = paths_of((kept, "residual_args"), (structure, "linear_args"))
+    forward = trace("linear_call", fun, (kept, structure), [*residual_types, *types], paths)
+    out_types = [type.strong() for type in forward.out_types]
+    back = trace("linear_call", fun_transpose, (kept, forward.structure), [*residual_types, *out_types])
+    _check(f"What {describe(fun_transpose)} returns", back.structure, back.out_types, structure, types, "linear_args")
+    captures, _, programs = shared_captures((forward, back))
+    function, transposed = [returning(program, own) for program, own in zip(programs, (out_types, types))]
+    consts, given = [*captures, *residuals], [fit(leaf, type) for leaf, type in zip(xs, types)]
+    params = {"solve": function, "transposed": transposed, "num_consts": len(consts)}
+    return unflatten(forward.structure, bind_holder(linear_primitive, *consts, *given, **params))  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from pullback.api.traced import check_closed
 from pullback.core.errors import DtypeError, ShapeError, StaticArgumentError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import TreeDef
+from pullback.core.trees import TreeDef, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.engine.jaxlib import jaxlib
@@ -99,7 +99,7 @@ class _AheadOfTime:
             >>> pb.jit(lambda x: {"y": x > 0.0}).trace(pb.numpy.zeros(3)).out_info
             {'y': bool[3]}
         """
-        return self._signature.trees.unflatten(self._signature.out_structure, self.program.output_types)
+        return unflatten(self._signature.out_structure, self.program.output_types)
 
     out_types = out_info
 

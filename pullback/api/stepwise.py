@@ -10,7 +10,7 @@ from pullback.core.array import as_array
 from pullback.core.errors import ConcretizationError, StructureError
 from pullback.core.modes import current_mode
 from pullback.core.source import describe
-from pullback.core.trees import array_leaves, check_like, unflatten, without_float0
+from pullback.core.trees import Trees, check_like, kind_of, unflatten
 from pullback.ops.shape import concatenate, reshape
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,9 +33,9 @@ def by_steps(in_python: Callable[..., Any]) -> Callable[[F], F]:
     return decorate
 
 
-def _arrays(tree: Any, name: str) -> Any:
+def _arrays(trees: Trees, tree: Any, name: str) -> Any:
     """A tree whose leaves are arrays."""
-    leaves, structure = array_leaves(without_float0(tree), lambda: name)
+    leaves, structure = trees.array_leaves(trees.without_float0(tree), lambda: name)
     return unflatten(structure, leaves)
 
 
@@ -43,20 +43,21 @@ def scan(
     f: Callable[..., Any], init: Any, xs: Any = None, length: Any = None, reverse: bool = False, *_: Any, **__: Any
 ) -> Any:
     """`scan`, each step a call of its body; UNKNOWN without a step, where there is no result to stack."""
-    stacks, structure = array_leaves(without_float0(xs), lambda: "xs")
+    trees = kind_of(f)
+    stacks, structure = trees.array_leaves(trees.without_float0(xs), lambda: "xs")
     sizes = {stack.type.shape[0] if stack.type.shape else None for stack in stacks} | (
         {length} if length is not None else set()
     )
     steps = sizes.pop() if len(sizes) == 1 else None
     if not isinstance(steps, int) or steps < 1:
         return UNKNOWN
-    carry, rows, first = _arrays(init, "init"), [], None
+    carry, rows, first = _arrays(trees, init, "init"), [], None
     for step in range(steps)[::-1] if reverse else range(steps):
         out = f(carry, unflatten(structure, [stack[step] for stack in stacks]))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise StructureError(f"scan's body {describe(f)} must return a pair (carry, y), but it returned {out!r}.")
         carry, y = out
-        leaves, own = array_leaves(y, lambda: "y")
+        leaves, own = trees.array_leaves(y, lambda: "y")
         first = own if first is None else first
         check_like(own, first, "y", "the first step returned", lambda where: f"The steps of {describe(f)} differ: {where}.")
         rows.append([reshape(leaf, new_sizes=(1, *leaf.type.shape)) for leaf in leaves])
@@ -74,7 +75,7 @@ def while_loop(
     checked: bool = False,
 ) -> Any:
     """`while_loop`, each step a call of its body; UNKNOWN where the condition is."""
-    value, steps = _arrays(init_val, "init_val"), 0
+    value, steps = _arrays(kind_of(body_fun), init_val, "init_val"), 0
     if checked:
         return UNKNOWN
     try:
@@ -87,7 +88,7 @@ def while_loop(
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, **_: Any) -> Any:
     """`fori_loop`, each step a call of its body; UNKNOWN where a bound is."""
-    value = _arrays(init_val, "init_val")
+    value = _arrays(kind_of(body_fun), init_val, "init_val")
     try:
         places = range(int(lower), int(upper))
     except ConcretizationError:

@@ -16,11 +16,12 @@ from pullback.core.tracing import Tracer, is_float0, live, type_of
 from pullback.core.trees import (
     FIELD_AS_STATIC,
     LEAF,
+    OWN_TREES,
     TreeDef,
+    Trees,
     array_leaf,
-    flatten,
     is_attribute,
-    leaves_like,
+    kind_of,
     structure_paths,
     unflatten,
 )
@@ -59,13 +60,14 @@ class FlatResult:
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
+            shown = brief(out, kind_of(self.function))
             raise StructureError(
-                f"{self.transformation} with has_aux=True needs a function that returns a pair (output, auxiliary data),"
-                f" but {describe(self.function)} returned {brief(out)}."
+                f"{self.transformation} with has_aux=True needs a function that returns a pair, the two-element tuple (output,"
+                f" auxiliary), but {describe(self.function)} returned {shown}."
             )
         found, self.structure = returned_leaves(self.function, out[0], True)
         self.count = len(found)
-        self._aux_leaves, self._aux_structure = flatten(out[1])
+        self._aux_leaves, self._aux_structure = kind_of(self.function).flatten(out[1])
         return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
 
     def output(self, values: Sequence[Any]) -> Any:
@@ -91,9 +93,9 @@ class _Shown:
         return describe(leaf) if callable(leaf) and not isinstance(leaf, type) else repr(leaf)
 
 
-def brief(tree: Any) -> str:
+def brief(tree: Any, trees: Trees = OWN_TREES) -> str:
     """A tree for an error message, with the types of its arrays in their places: not more than a line of it."""
-    leaves, structure = flatten(tree)
+    leaves, structure = trees.flatten(tree)
     text = repr(unflatten(structure, [_Shown(leaf) for leaf in leaves]))
     if len(text) <= 80:
         return text
@@ -123,7 +125,7 @@ def check_pairs(transformation: str, name: str, primals: Any, given: Any) -> Non
 
 
 def tangent_leaves(
-    transformation: str, structures: Sequence[TreeDef], primals: Sequence[Any], tangents: Sequence[Any]
+    transformation: str, trees: Trees, structures: Sequence[TreeDef], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> list[Any]:
     """The tangents' leaves, each fit for its primal (a leaf, or its type); ZERO for those of integers."""
     found: list[Any] = []
@@ -135,7 +137,7 @@ def tangent_leaves(
             start += 1
             continue
         root = f"tangents[{number}]"
-        leaves = leaves_like(
+        leaves = trees.leaves_like(
             tangent,
             structure,
             root,
@@ -188,9 +190,11 @@ def weak_as(argument: ArrayType, gradient: Any) -> Any:
     return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
 
 
-def cotangent_leaves(cotangent: Any, structure: TreeDef, types: Sequence[ArrayType], integers: bool = False) -> list[Any]:
+def cotangent_leaves(
+    trees: Trees, cotangent: Any, structure: TreeDef, types: Sequence[ArrayType], integers: bool = False
+) -> list[Any]:
     """A cotangent's leaves, each fit for the output that it belongs to; `integers` says whether one of an integer counts."""
-    leaves = leaves_like(
+    leaves = trees.leaves_like(
         cotangent,
         structure,
         "cotangent",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.api.functions import FlatArguments, P, R, check_callable, leaf_paths, wrapped
+from pullback.api.functions import FlatArguments, P, R, check_callable, wrapped
 from pullback.api.tangents import FlatResult, brief, check_pairs, fit_tangent, tangent_result
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary
 from pullback.core.tracing import type_of
-from pullback.core.trees import LEAF
+from pullback.core.trees import LEAF, structure_paths
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
 from pullback.transforms.jet import jet_flat
@@ -55,9 +55,9 @@ def jet(fun: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) ->
     flat = FlatArguments(fun, primals, {})
     lists: list[Any] = []
     paths: list[str] = []
-    for number, (structure, entry, primal) in enumerate(zip(flat.structures, series, primals, strict=True)):
+    for number, (structure, entry) in enumerate(zip(flat.structures, series, strict=True)):
         lists += _lists(structure, entry, number)
-        paths += leaf_paths(primal, f"series[{number}]")
+        paths += structure_paths(structure, f"series[{number}]")
     orders = {len(terms) for terms in lists}
     if len(orders) > 1:
         raise StructureError(f"jet takes series of one length, the order of the derivatives, but got {sorted(orders)}.")

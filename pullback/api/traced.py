@@ -3,7 +3,7 @@ to see: xpr, eval_shape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, MutableMapping, Sequence
+from collections.abc import Callable, Container, Hashable, MutableMapping, Sequence
 from time import perf_counter
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from pullback.core.refs import Ref
 from pullback.core.reports import report
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
-from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, flatten, unflatten, without_float0
+from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, kind_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable
 from pullback.transforms.simplify import drop_dead_code
@@ -94,7 +94,7 @@ def trace(
     call: Function | None = None,
     pure: bool = False,
     refs: bool = False,
-    trees: Trees = OWN_TREES,
+    trees: Trees | None = None,
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
     float0 belong to the structure of what it returns.
@@ -106,17 +106,18 @@ def trace(
         call: what is traced in place of `fun`, where the trees are not its arguments as they are.
         pure: whether `call` depends on nothing but `fun`, so that what is kept of that serves.
         refs: whether it may write to Refs.
-        trees: what kind of trees they are.
+        trees: what kind of trees they are, by default those that `fun` takes.
     """
     kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None or pure else ({}, None)
     if (known := kept.get(key)) is not None:
         return known
     call = fun if call is None else call
+    kind = kind_of(fun) if trees is None else trees
     result: list[TreeDef] = []
 
     def flat(*leaves: Any) -> list[Any]:
-        out = call(*trees_of(structures, leaves, trees))
-        outs, structure = trees.array_leaves(trees.without_float0(out), lambda: returned_by(fun), OUT_OF_RESULTS)
+        out = kind.without_float0(call(*trees_of(structures, leaves)))
+        outs, structure = kind.array_leaves(out, lambda: returned_by(fun), keep_out=OUT_OF_RESULTS)
         result.append(structure)
         return outs
 
@@ -175,6 +176,7 @@ def traced_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     static: Sequence[int] = (),
+    static_names: Container[str] = (),
     *,
     refs: bool = False,
 ) -> TracedCall:
@@ -182,21 +184,24 @@ def traced_call(
 
     Arguments:
         refs: whether it may write to Refs.
-        static: the numbers of the positional arguments that are handed to the function as they are; negative ones count from
-            the last.
+        static, static_names: the arguments that are handed to the function as they are: numbers of those given by position, of
+            which negative ones count from the last, and names of those given by name.
     """
     static = [number % len(args) for number in static if -len(args) <= number < len(args)]
-    dynamic, kwargs = without_float0((tuple([None if i in static else arg for i, arg in enumerate(args)]), kwargs))
-    leaves, structure = flatten((dynamic, kwargs))
-    paths = call_paths(fun, dynamic, kwargs)
+    trees = kind_of(fun)
+    fixed = {name: arg for name, arg in kwargs.items() if name in static_names}
+    given = tuple([None if i in static else arg for i, arg in enumerate(args)])
+    dynamic, kwargs = trees.without_float0((given, {name: arg for name, arg in kwargs.items() if name not in fixed}))
+    leaves, structure = trees.flatten((dynamic, kwargs))
+    paths = call_paths(fun, dynamic, kwargs, trees)
     leaves = [array_leaf(leaf, lambda path=path: f"argument {path}") for leaf, path in zip(leaves, paths, strict=True)]  # type: ignore[misc]
     types = [type_of(leaf) for leaf in leaves]
 
     def call(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         inner, inner_kwargs = packed
-        return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs)
+        return fun(*[args[i] if i in static else arg for i, arg in enumerate(inner)], **inner_kwargs, **fixed)
 
-    traced = trace(transformation, fun, (structure,), types, paths, call=call, pure=not static, refs=refs)
+    traced = trace(transformation, fun, (structure,), types, paths, call=call, pure=not static and not fixed, refs=refs)
     return TracedCall(leaves, paths, types, traced)
 
 
@@ -204,7 +209,7 @@ def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:
     """The tree with an Array without values, which suffices for tracing, in the place of each leaf that stands for an array: an
     `ArrayType`, or another object that has a shape and a dtype and no values, as JAX's `ShapeDtypeStruct`."""
     leaves, structure = trees.flatten(tree)
-    return trees.unflatten(structure, [_placeholder(leaf) for leaf in leaves])
+    return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
 
 
 def _placeholder(leaf: Any) -> Any:
@@ -240,7 +245,7 @@ def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:
 
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
-    traced = traced_call(what, fun, *with_placeholders((args, kwargs)), refs=what == "eval_shape").traced
+    traced = traced_call(what, fun, *with_placeholders((args, kwargs), kind_of(fun)), refs=what == "eval_shape").traced
     if what == "xpr":
         check_closed(what, fun, traced.captures)
     return traced._replace(program=drop_dead_code(traced.program))

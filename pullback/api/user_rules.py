@@ -21,15 +21,14 @@ from pullback.core.trees import (
     OUT_OF_RESULTS,
     TreeDef,
     array_leaf,
-    broadcast_prefix,
     check_like,
-    flatten,
-    leaves_like,
+    kind_of,
+    leaf_for_any_part,
     none_for_anything,
     none_for_leaf,
+    same,
     structure_paths,
     unflatten,
-    without_float0,
 )
 from pullback.core.types import ArrayType, trivial_type
 from pullback.core.zero import ZERO, zeros
@@ -198,7 +197,18 @@ class UserRules:
     `function` is the object with the rules; `function.fun` is what the user wrote.
     """
 
-    __slots__ = ("count", "fixed", "function", "functions", "numbers", "out_structure", "out_types", "structures", "types")
+    __slots__ = (
+        "count",
+        "fixed",
+        "function",
+        "functions",
+        "kind",
+        "numbers",
+        "out_structure",
+        "out_types",
+        "structures",
+        "types",
+    )
 
     def __init__(
         self,
@@ -210,6 +220,7 @@ class UserRules:
         types: Sequence[ArrayType],
     ) -> None:
         self.function = function
+        self.kind = kind_of(function)
         self.functions = functions
         self.count = len(args)
         self.numbers = tuple(numbers)
@@ -249,8 +260,11 @@ class UserRules:
 
     def call(self, *leaves: Any) -> list[Any]:
         """The function itself, on leaves."""
-        found, self.out_structure = flatten(without_float0(self.function.fun(*self.arguments(self.trees(leaves)))))
+        found, self.out_structure = self._leaves(self.function.fun(*self.arguments(self.trees(leaves))))
         return [self._leaf(leaf, i, lambda: f"what {self.described} returned: output") for i, leaf in enumerate(found)]
+
+    def _leaves(self, tree: Any) -> tuple[list[Any], TreeDef]:
+        return self.kind.flatten(self.kind.without_float0(tree))
 
     def _leaf(self, leaf: Any, index: int, what: Callable[[], str], structure: TreeDef = None) -> Any:
         return array_leaf(
@@ -279,7 +293,7 @@ class UserRules:
                 f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
             )
         out = self.function(*trees)  # with its rules, for the next derivative
-        outs, self.out_structure = flatten(without_float0(out))
+        outs, self.out_structure = self._leaves(out)
         out_types = [type_of(value) for value in outs]
         total: list[Any] = [ZERO] * len(outs)
         start = 0
@@ -305,7 +319,7 @@ class UserRules:
         returned = _applied(self.functions.fwd, what, form, *self.arguments(self.trees(operands)))
         value, kept = _pair(returned, what, "the output and the residuals")
         outs = self._outputs(value, what)
-        leaves, structure = flatten(without_float0(kept))
+        leaves, structure = self._leaves(kept)
         fixed = [leaf if type(leaf) in (bool, int, float, complex) else None for leaf in leaves]
         residuals = [
             self._leaf(x, i, lambda: f"{what} returned: residuals", structure) for i, x in enumerate(leaves) if fixed[i] is None
@@ -328,7 +342,7 @@ class UserRules:
         found: list[Any] = []
         for number, (tree, structure) in enumerate(zip(returned, self.structures)):
             types = self.types[len(found) : len(found) + structure.num_leaves]
-            found += _like(tree, structure, types, what, f"cotangents[{number}]", f"argument {number}", Role.COTANGENT)
+            found += self._like(tree, structure, types, what, f"cotangents[{number}]", f"argument {number}", Role.COTANGENT)
         return found
 
     # ---- batching ----
@@ -339,13 +353,13 @@ class UserRules:
         args = (size, tuple(self.trees(list(batched))), *self.trees(operands))
         returned = _applied(rule, what, "rule(axis_size, in_batched, *arguments)", *args)
         value, spec = _pair(returned, what, "the output and which parts of it are batched")
-        value = without_float0(value)
-        leaves, structure = flatten(value)
+        value = self.kind.without_float0(value)
+        leaves, structure = self.kind.flatten(value)
         if self.out_types is not None:
             check_like(
                 structure, self.out_structure, "output", "the function's output has", lambda where: f"{what} returned: {where}."
             )
-        flags = broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
+        flags = self.kind.broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
             raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
         types = [type_of(leaf) for leaf in leaves]
@@ -354,21 +368,52 @@ class UserRules:
         else:
             self.out_structure = structure
         other = f"a batch of {size} outputs of the function"
-        return _like(value, structure, types, what, "output", other, Role.VALUE), [bool(flag) for flag in flags]
+        return self._like(value, structure, types, what, "output", other, Role.VALUE), [bool(flag) for flag in flags]
 
     # ---- what rules return ----
 
     def _outputs(self, value: Any, what: str) -> list[Any]:
         """The output that a derivative rule returned: like the function's own."""
         if self.out_types is None:  # the function could not be traced
-            leaves, self.out_structure = flatten(without_float0(value))
+            leaves, self.out_structure = self._leaves(value)
             outs = [self._leaf(leaf, i, lambda: f"{what} returned: output") for i, leaf in enumerate(leaves)]
             self.out_types = tuple([type_of(out) for out in outs])
             return outs
-        return _like(value, self.out_structure, self.out_types, what, "output", "the function's output", Role.VALUE)
+        return self._like(value, self.out_structure, self.out_types, what, "output", "the function's output", Role.VALUE)
 
     def _tangents(self, tangent: Any, what: str, types: Sequence[ArrayType]) -> list[Any]:
-        return _like(tangent, self.out_structure, types, what, "tangent", "the output", Role.TANGENT)
+        return self._like(tangent, self.out_structure, types, what, "tangent", "the output", Role.TANGENT)
+
+    def _like(
+        self, tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, root: str, other: str, role: Role
+    ) -> list[Any]:
+        """The leaves of what a rule returned, each of the type that it must have; ZERO for those known to be zero.
+
+        Arguments:
+            what: how errors call the rule. root: and the tree. other: what it must be like.
+        """
+        loose = role is Role.COTANGENT and self.function._any_precision
+        allowed = leaf_for_any_part if loose else none_for_anything if role is Role.COTANGENT else none_for_leaf
+        leaves, given = self.kind.flatten(tree)
+        model, whole = types, structure
+        if not same(given, structure):  # arrays of dtype float0, which are leaves of it, or something wrong
+            model, whole = (types, LEAF) if structure is LEAF else self.kind.flatten(unflatten(structure, types))
+            says = f"{what} returned: {{}}.".format
+            leaves = self.kind.leaves_like(tree, whole, root, f"{other} has", says, allowed)
+        for leaf, own, path in zip(leaves, model, structure_paths(whole, root) if len(model) > len(types) else ()):
+            if is_float0(own) and not (
+                is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
+            ):
+                raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
+        leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
+        fitted = []
+        for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
+            fit = _fit(leaf, type, role, loose)
+            if isinstance(fit, _Misfit):
+                path = structure_paths(structure, root)[index]
+                raise fit.error(f"{what} returned: {path} is {brief(leaf)} where {other} has {type}.")
+            fitted.append(fit)
+        return fitted
 
 
 def _given(tangent: Any, type: ArrayType, symbolic: bool) -> Any:
@@ -406,37 +451,11 @@ class Role(enum.Enum):
     COTANGENT = enum.auto()  # SymbolicZero; None for any part of the tree; any number or array for integers
 
 
-def _like(tree: Any, structure: TreeDef, types: Sequence[ArrayType], what: str, root: str, other: str, role: Role) -> list[Any]:
-    """The leaves of what a rule returned, each of the type that it must have; ZERO for those known to be zero.
-
-    Arguments:
-        what: how errors call the rule. root: and the tree. other: what it must be like.
-    """
-    allowed = none_for_anything if role is Role.COTANGENT else none_for_leaf
-    # arrays of dtype float0 are leaves of it
-    model, whole = (types, LEAF) if structure is LEAF else flatten(unflatten(structure, types))
-    leaves = leaves_like(tree, whole, root, f"{other} has", lambda where: f"{what} returned: {where}.", allowed)
-    for leaf, own, path in zip(leaves, model, structure_paths(whole, root) if len(model) > len(types) else ()):
-        if is_float0(own) and not (
-            is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
-        ):
-            raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
-    leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
-    fitted = []
-    for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
-        fit = _fit(leaf, type, role)
-        if isinstance(fit, _Misfit):
-            path = structure_paths(structure, root)[index]
-            raise fit.error(f"{what} returned: {path} is {brief(leaf)} where {other} has {type}.")
-        fitted.append(fit)
-    return fitted
-
-
 class _Misfit(NamedTuple):
     error: type[Exception]
 
 
-def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
+def _fit(leaf: Any, type: ArrayType, role: Role, any_precision: bool) -> Any:
     """A leaf of what a rule returned: as an array, or ZERO; a `_Misfit` where it is not of the type that it must have."""
     inexact = kind(type.dtype) in "fc"
     if role is not Role.VALUE:
@@ -459,7 +478,7 @@ def _fit(leaf: Any, type: ArrayType, role: Role) -> Any:
         return _Misfit(ShapeError)
     if own.dtype is not type.dtype:
         # a Python number takes the dtype that is wanted, and what is wanted of a Python number need not have its dtype
-        follows = own.weak or (type.weak and role is not Role.VALUE and kind(own.dtype) == kind(type.dtype))
+        follows = any_precision or own.weak or (type.weak and role is not Role.VALUE and kind(own.dtype) == kind(type.dtype))
         lossy = (kind(own.dtype) in "fc" and not inexact) or kind(own.dtype) == "c" != kind(type.dtype)
         if lossy or not follows:
             return _Misfit(DtypeError)

@@ -1,4 +1,5 @@
-"""Implicit differentiation: solutions of linear systems, and roots, whose derivatives do not go through the solver.
+"""Functions whose derivatives do not go through their Programs: solutions of linear systems and roots, which are differentiated
+implicitly, and linear functions that are told their transposes.
 
 `linear_solve` finds x with A x = b by a solver that nobody looks into. With A(theta), differentiating the equation gives
 
@@ -107,6 +108,31 @@ class root(Solver):
             return outs, (ZERO,) * len(outs)
         right = [neg(instantiate(t, type)) for t, type in zip(moved, function.output_types, strict=True)]
         return outs, (*replay(tangent, (*consts, *x, *right)), *[ZERO] * (len(outs) - len(guess)))
+
+
+@primitive
+class linear_call(Solver):
+    """What `solve` returns, which is linear in the operands behind the constants. `transposed` maps the constants and
+    cotangents of its results to those of these operands."""
+
+    def jvp(primals, tangents, *, solve, num_consts, **params):
+        params = {"solve": solve, "num_consts": num_consts, **params}
+        (consts, x), (moved, given) = split(primals, num_consts), split(tangents, num_consts)
+        if any([tangent is not ZERO for tangent in moved]):
+            raise GradientError(
+                f"linear_call of {solve.name} has no derivative with respect to its residual_args, nor to what it closes over:"
+                " it is linear in its linear_args only. Pass there what is differentiated, or stop it (pb.lax.stop_gradient)."
+            )
+        outs = bind_holder(linear_call, *primals, **params)
+        given = [instantiate(tangent, type_of(value)) for tangent, value in zip(given, x, strict=True)]
+        return outs, bind_holder(linear_call, *consts, *given, **params)
+
+    def transpose(cotangents, *operands, solve, transposed, num_consts):
+        consts, x = split(operands, num_consts)
+        if any([is_unknown(value) for value in consts]):
+            raise GradientError(f"linear_call of {solve.name} is linear in its linear_args, but not in its residual_args.")
+        found = bind_holder(linear_call, *consts, *cotangents, solve=transposed, transposed=solve, num_consts=num_consts)
+        return (*[None] * num_consts, *[ct if is_unknown(value) else None for ct, value in zip(found, x)])
 
 
 def _moved(program: Program, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any]) -> list[Any]:

@@ -269,13 +269,17 @@ def name_of(function: Any, otherwise: str = "function") -> str:
 
 
 def named_after(function: Callable[..., Any]) -> Callable[[F], F]:
-    """`functools.wraps` of any object that can be called, also one whose `__name__` no function can have."""
+    """`functools.wraps` of any object that can be called; what is made of one without a `__name__` that a function can have is
+    named after the function inside it, or after its class."""
 
     def named(made: F) -> F:
         try:
             functools.update_wrapper(made, function, updated=())
         except TypeError:
             made.__wrapped__ = function  # type: ignore[attr-defined]
+        if not isinstance(getattr(function, "__name__", None), str):
+            inner = innermost(function)
+            made.__name__ = made.__qualname__ = name_of(inner, type(inner).__name__)
         return made
 
     return named

@@ -11,7 +11,7 @@ import importlib
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from pullback.core.types import ArrayType
 dataclasses = lazy_module("dataclasses")
 
 NAMESPACE = "pullback"
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _LeafStructure:
@@ -97,36 +98,19 @@ def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
     return structure.unflatten(leaves)
 
 
+def same(one: TreeDef, two: TreeDef) -> bool:
+    """Whether two structures are equal: each kind compares with itself only."""
+    return one is two or (one.__class__ is two.__class__ and bool(one == two))
+
+
 def structure_of(tree: Any) -> TreeDef:
     """A tree's structure alone."""
     return flatten(tree)[1]
 
 
-def flatten_with_paths(tree: Any, root: str = "") -> tuple[list[str], list[Any], TreeDef]:
-    """As `flatten`, with each leaf's path spelled as Python spells it: `params['w'][0]`."""
-    leaves, structure = flatten(tree)
-    return structure_paths(structure, root), leaves, structure
-
-
 def structure_paths(structure: TreeDef, root: str) -> list[str]:
-    """The path of each leaf of a tree of this structure. A container whose class has a method `leaf_paths` says itself where
-    its parts are."""
-    if structure is LEAF:
-        return [root]
-    accessors = structure.accessors()
-    if not any([hasattr(accessor[-1].type, "leaf_paths") for accessor in accessors if accessor]):
-        return [accessor.codify(root) for accessor in accessors]
-    tree, said = unflatten(structure, range(structure.num_leaves)), {}
-    found = []
-    for accessor in accessors:
-        if not hasattr(accessor[-1].type, "leaf_paths"):
-            found.append(accessor.codify(root))
-            continue
-        where = accessor[:-1].codify(root)
-        if where not in said:
-            said[where] = accessor[:-1](tree).leaf_paths(where)
-        found.append(said[where][accessor[-1].entry])
-    return found
+    """The path of each leaf of a tree of this structure, of whatever kind, spelled as Python spells it: `params['w'][0]`."""
+    return _kind_of_structures(structure).structure_paths(structure, root)
 
 
 def register_node(
@@ -277,21 +261,6 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
         raise LeafError(f"{path()}: {error}") from None
 
 
-def array_leaves(
-    tree: Any, what: Callable[[], str], trivial: bool = False, keep_out: str = _OUT_OF_ARGUMENTS
-) -> tuple[list[Any], TreeDef]:
-    """`flatten`, with every leaf as `array_leaf` has it; `what()` is how errors call the tree, as `argument x`."""
-    if tree.__class__ is Array:
-        return [tree], LEAF
-    if isinstance(tree, Tracer):
-        return [live(tree)], LEAF
-    leaves, structure = flatten(tree)
-    return [
-        array_leaf(leaf, lambda i=i: flatten_with_paths(tree, what())[0][i], trivial, keep_out)  # type: ignore[misc]
-        for i, leaf in enumerate(leaves)
-    ], structure
-
-
 class Trivial:
     """In the place of an array of dtype float0 in a tree: a container of nothing, which becomes such an array again."""
 
@@ -302,38 +271,26 @@ class Trivial:
 register_node(Trivial, lambda trivial: ((), trivial.shape), lambda shape, _: np.zeros(shape, float0))
 
 
-def without_float0(tree: Any) -> Any:
-    """The tree in which arrays of dtype float0, which hold nothing, are no leaves but belong to the structure."""
-    return with_float0(tree, Trivial)
+# ---- kinds of trees ---------------------------------------------------------------------------------------------------
 
-
-def stacked_float0(tree: Any, count: int) -> Any:
-    """The tree in which arrays of dtype float0 are `count` of them, stacked."""
-    return with_float0(tree, lambda shape: np.zeros((count, *shape), float0))
-
-
-def unstacked_float0(tree: Any) -> Any:
-    """The tree in which arrays of dtype float0 are one of those that are stacked in them."""
-    return with_float0(tree, lambda shape: np.zeros(shape[1:], float0))
-
-
-def with_float0(tree: Any, make: Callable[[tuple[int, ...]], Any], trees: Trees | None = None) -> Any:
-    """The tree with what `make` makes of their shapes in the place of arrays of dtype float0; `trees` says what kind it is."""
-    kind = OWN_TREES if trees is None else trees
-    leaves, structure = kind.flatten(tree)
-    if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
-        return tree
-    return kind.unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
+_NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
 
 
 class Trees:
-    """How a jitted function takes trees apart. This is pullback's way; a class derived from it stands for another library's."""
+    """A kind of trees: what is a container, and what is in it. This is pullback's; a class derived from it stands for another
+    library's, and a function says by `taking` which kind it takes and returns.
+
+    Arguments:
+        structures: the class of the structures of this kind, by which they are recognized.
+    """
+
+    def __init__(self, structures: type | None = None) -> None:
+        if structures is not None:
+            _kinds[structures] = self
+
+    # ---- what kinds differ in ----
 
     flatten: Callable[[Any], tuple[list[Any], TreeDef]] = staticmethod(flatten)
-
-    def unflatten(self, structure: TreeDef, leaves: Iterable[Any]) -> Any:
-        """The tree of a structure with these leaves."""
-        return unflatten(structure, leaves)
 
     def node(self, structure: TreeDef) -> tuple[type | None, Sequence[Any], Sequence[TreeDef]]:
         """What a structure is at its root: the class of the container, None for a leaf; the keys of its parts, if it is a dict;
@@ -342,56 +299,126 @@ class Trees:
             return None, (), ()
         return structure.type, structure.entries() if structure.type is dict else (), structure.children()
 
-    def without_float0(self, tree: Any) -> Any:
-        """The tree in which arrays of dtype float0 belong to the structure."""
-        return without_float0(tree)
-
     def flattener(self) -> Callable[[Any], tuple[list[Any], TreeDef]]:
         """What takes containers apart whose classes have been met before."""
         return functools.partial(optree().tree_flatten, is_leaf=None, namespace=NAMESPACE)
 
+    def structure_paths(self, structure: TreeDef, root: str) -> list[str]:
+        """The path of each leaf of a tree of this structure, as error messages have it."""
+        return [root] if structure is LEAF else [accessor.codify(root) for accessor in structure.accessors()]
+
+    def difference(self, given: TreeDef, wanted: TreeDef, root: str, other: str, allowed: Allowed | None = None) -> str:
+        """See the function `difference`."""
+        for exact in (False, True):  # an OrderedDict instead of a dict only where nothing else differs
+            for path, own, expected in _differences(given, wanted, root, allowed, exact):
+                return f"{path} is {own} where {other} {expected}"
+        return f"{root} differs"
+
+    def fits(self, given: TreeDef, wanted: TreeDef, allowed: Allowed) -> bool:
+        """Whether two structures differ only in what is allowed."""
+        return next(_differences(given, wanted, "", allowed), None) is None
+
+    def broadcast_prefix(self, prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
+        """A value for each leaf of `tree`, from a tree of values that is a prefix of it. None is a value of the prefix.
+
+        Arguments:
+            what, root: how errors call the prefix, and the tree.
+
+        Raises:
+            StructureError, naming the place, where the prefix does not fit.
+        """
+        if prefix is None or is_leaf(prefix):
+            return [prefix] * structure_of(tree).num_leaves
+        there = optree()
+        values = there.tree_map(lambda value: _NONE if value is None else value, prefix, none_is_leaf=True, namespace=NAMESPACE)
+        structure_of(tree)  # registers the dataclasses in it
+        try:
+            found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
+        except ValueError:
+            where = difference(structure_of(tree), structure_of(values), root, "the entry for it has", leaf_for_anything)
+            raise StructureError(f"{what} does not fit: {where}.") from None
+        return [None if value is _NONE else value for value in found]
+
+    # ---- what follows from it ----
+
     def paths(self, tree: Any, root: str) -> list[str]:
         """The path of each leaf, as error messages have it."""
-        return flatten_with_paths(tree, root)[0]
+        return self.structure_paths(self.flatten(tree)[1], root)
 
-    def array_leaves(self, tree: Any, what: Callable[[], str], keep_out: str = _OUT_OF_ARGUMENTS) -> tuple[list[Any], TreeDef]:
-        """`array_leaves`, of such trees."""
+    def array_leaves(
+        self, tree: Any, what: Callable[[], str], trivial: bool = False, keep_out: str = _OUT_OF_ARGUMENTS
+    ) -> tuple[list[Any], TreeDef]:
+        """`flatten`, with every leaf as `array_leaf` has it; `what()` is how errors call the tree, as `argument x`."""
+        if tree.__class__ is Array:
+            return [tree], LEAF
+        if isinstance(tree, Tracer):
+            return [live(tree)], LEAF
         leaves, structure = self.flatten(tree)
         return [
-            array_leaf(leaf, lambda i=i: self.paths(tree, what())[i], keep_out=keep_out)  # type: ignore[misc]
+            array_leaf(leaf, lambda i=i: self.paths(tree, what())[i], trivial, keep_out)  # type: ignore[misc]
             for i, leaf in enumerate(leaves)
         ], structure
 
-    def differs(self, given: TreeDef, wanted: TreeDef, root: str, other: str) -> str:
-        """`difference`, of such trees."""
-        return difference(given, wanted, root, other)
+    def without_float0(self, tree: Any) -> Any:
+        """The tree in which arrays of dtype float0, which hold nothing, are no leaves but belong to the structure."""
+        return self._with_float0(tree, Trivial)
+
+    def stacked_float0(self, tree: Any, count: int) -> Any:
+        """The tree in which arrays of dtype float0 are `count` of them, stacked."""
+        return self._with_float0(tree, lambda shape: np.zeros((count, *shape), float0))
+
+    def unstacked_float0(self, tree: Any) -> Any:
+        """The tree in which arrays of dtype float0 are one of those that are stacked in them."""
+        return self._with_float0(tree, lambda shape: np.zeros(shape[1:], float0))
+
+    def _with_float0(self, tree: Any, make: Callable[[tuple[int, ...]], Any]) -> Any:
+        """The tree with what `make` makes of their shapes in the place of arrays of dtype float0."""
+        leaves, structure = self.flatten(tree)
+        if not any([leaf.__class__ is np.ndarray and is_float0(leaf) for leaf in leaves]):
+            return tree
+        return unflatten(structure, [make(leaf.shape) if is_float0(leaf) else leaf for leaf in leaves])
+
+    def leaves_like(
+        self, tree: Any, wanted: TreeDef, root: str, other: str, says: Callable[[str], str], allowed: Allowed | None = None
+    ) -> list[Any]:
+        """The leaves of a tree that must have a structure, but for what is `allowed`, by default None for a leaf: a None for
+        each leaf that a None stands for. Else raises `StructureError`; the arguments are those of `check_like`."""
+        if wanted is LEAF and tree is None:
+            return [None]
+        leaves, given = self.flatten(tree)
+        if same(given, wanted):
+            return leaves
+        allowed = none_for_leaf if allowed is None else allowed
+        if not self.fits(given, wanted, allowed):
+            raise StructureError(says(self.difference(given, wanted, root, other, allowed)))
+        return self.broadcast_prefix(tree, unflatten(wanted, range(wanted.num_leaves)), root, other)
 
 
+_kinds: dict[type, Trees] = {}
 OWN_TREES = Trees()
+array_leaves = OWN_TREES.array_leaves
+without_float0 = OWN_TREES.without_float0
 
-_NONE = object()  # stands for None in a prefix, where it is a value; in the tree that the prefix is for, None has no leaves
+
+def taking(trees: Trees) -> Callable[[F], F]:
+    """A decorator of functions that take and return trees of a kind, and of what transformations make of them."""
+
+    def decorate(function: F) -> F:
+        if trees is not OWN_TREES:
+            function._trees_taken = trees  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
-def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
-    """A value for each leaf of `tree`, from a tree of values that is a prefix of it. None is a value of the prefix.
+def kind_of(function: Any, otherwise: Trees = OWN_TREES) -> Trees:
+    """The kind of trees that a function takes and returns, if it says so."""
+    found = getattr(function, "_trees_taken", None)
+    return found if isinstance(found, Trees) else otherwise
 
-    Arguments:
-        what, root: how errors call the prefix, and the tree.
 
-    Raises:
-        StructureError, naming the place, where the prefix does not fit.
-    """
-    if prefix is None or is_leaf(prefix):
-        return [prefix] * structure_of(tree).num_leaves
-    there = optree()
-    values = there.tree_map(lambda value: _NONE if value is None else value, prefix, none_is_leaf=True, namespace=NAMESPACE)
-    structure_of(tree)  # registers the dataclasses in it
-    try:
-        found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
-    except ValueError:
-        where = difference(structure_of(tree), structure_of(values), root, "the entry for it has", leaf_for_anything)
-        raise StructureError(f"{what} does not fit: {where}.") from None
-    return [None if value is _NONE else value for value in found]
+def _kind_of_structures(*structures: TreeDef) -> Trees:
+    return next((_kinds[structure.__class__] for structure in structures if structure.__class__ in _kinds), OWN_TREES)
 
 
 # ---- how trees differ -------------------------------------------------------------------------------------------------
@@ -400,19 +427,29 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str, root: str) -> list[Any]:
 Allowed = Callable[[TreeDef, TreeDef], bool]
 
 
+def _class_of(structure: TreeDef) -> type | None:
+    """The class of a container of whatever kind of trees; None for a leaf."""
+    return _kind_of_structures(structure).node(structure)[0]
+
+
 def leaf_for_anything(given: TreeDef, wanted: TreeDef) -> bool:
     """The tree that is wanted is a prefix: a leaf of it stands for any tree."""
-    return _sort(wanted) is None
+    return _class_of(wanted) is None
 
 
 def none_for_leaf(given: TreeDef, wanted: TreeDef) -> bool:
     """None may stand for a leaf, as for the tangent of an integer."""
-    return _sort(given) is NoneType and _sort(wanted) is None
+    return _class_of(given) is NoneType and _class_of(wanted) is None
+
+
+def leaf_for_any_part(given: TreeDef, wanted: TreeDef) -> bool:
+    """The tree that is given is a prefix: None or a leaf of it stands for any part."""
+    return _class_of(given) in (None, NoneType)
 
 
 def none_for_anything(given: TreeDef, wanted: TreeDef) -> bool:
     """None may stand for any part of the tree."""
-    return _sort(given) is NoneType
+    return _class_of(given) is NoneType
 
 
 def check_like(
@@ -433,7 +470,7 @@ def check_like(
         says: the error's message, of the sentence that names the place.
         shapes_only: the dtypes need not agree.
     """
-    if given is not wanted and given != wanted:
+    if not same(given, wanted):
         raise StructureError(says(difference(given, wanted, root, other)))
     for index, (own, expected) in enumerate(zip(*types, strict=True)):
         if own is not expected and (own.shape != expected.shape or (own.dtype is not expected.dtype and not shapes_only)):
@@ -441,28 +478,10 @@ def check_like(
             raise error(says(f"{structure_paths(wanted, root)[index]} is {own} where {other} {expected}"))
 
 
-def leaves_like(
-    tree: Any, wanted: TreeDef, root: str, other: str, says: Callable[[str], str], allowed: Allowed = none_for_leaf
-) -> list[Any]:
-    """The leaves of a tree that must have a structure, but for what is `allowed`: a None for each leaf that a None stands for.
-    Else raises `StructureError`; the arguments are those of `check_like`."""
-    if wanted is LEAF and tree is None:
-        return [None]
-    leaves, given = flatten(tree)
-    if given is wanted or given == wanted:
-        return leaves
-    if next(_differences(given, wanted, root, allowed), None):
-        raise StructureError(says(difference(given, wanted, root, other, allowed)))
-    return broadcast_prefix(tree, unflatten(wanted, range(wanted.num_leaves)), root, other)
-
-
 def difference(given: TreeDef | None, wanted: TreeDef | None, root: str, other: str, allowed: Allowed | None = None) -> str:
     """The first place in which a tree differs from the one that it must be like, and how: `carry['b'] is a tuple where init has
     a list`. None is the structure of what is not there. See `check_like` for the arguments."""
-    for exact in (False, True):  # an OrderedDict instead of a dict only where nothing else differs
-        for path, own, expected in _differences(given, wanted, root, allowed, exact):
-            return f"{path} is {own} where {other} {expected}"
-    return f"{root} differs"
+    return _kind_of_structures(given, wanted).difference(given, wanted, root, other, allowed)
 
 
 def _differences(
@@ -478,10 +497,6 @@ def _differences(
         yield path, _a(given), _a(wanted)
         return
     if _sort(given) is None:
-        return
-    if hasattr(_sort(given), "differences"):
-        one, two = [unflatten(each, range(each.num_leaves)) for each in (given, wanted)]
-        yield from one.differences(two, path)
         return
     own, expected = _parts(given, path), _parts(wanted, path)
     keys_differ = own.keys() != expected.keys()

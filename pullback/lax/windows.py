@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.api.functions import check_callable
+from pullback.api.functions import check_callable, returned_leaves
 from pullback.api.mapping import vmap
 from pullback.api.traced import trace
 from pullback.core.array import as_array, host_of
@@ -17,7 +17,7 @@ from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.primitive import Primitive
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import LEAF, array_leaves, check_like, unflatten
+from pullback.core.trees import LEAF, check_like, kind_of, same, unflatten
 from pullback.core.types import ShapeLike
 from pullback.lax.arrays import refuse_sharding
 from pullback.lax.convolutions import ints, pairs
@@ -52,8 +52,9 @@ class _Reduction:
     def __init__(self, name: str, operands: Any, inits: Any, computation: Computation) -> None:
         check_callable(computation, name)
         self.name, self.computation = name, computation
-        self.arrays, self.structure = array_leaves(operands, lambda: f"{name}'s operands")
-        starts, structure = array_leaves(inits, lambda: f"{name}'s init_values")
+        trees = kind_of(computation)
+        self.arrays, self.structure = trees.array_leaves(operands, lambda: f"{name}'s operands")
+        starts, structure = trees.array_leaves(inits, lambda: f"{name}'s init_values")
         if not starts:
             raise StructureError(f"{name} takes at least one operand, but got none.{at_user_line()}")
         check_like(
@@ -121,8 +122,8 @@ class _Reduction:
 
         def flat(*leaves: Any) -> list[Any]:
             out = self.computation(unflatten(self.structure, leaves[:count]), unflatten(self.structure, leaves[count:]))
-            outs, structure = array_leaves(out, lambda: f"what {describe(self.computation)} returned")
-            if structure != self.structure or any(a.type.strong() is not b.type.strong() for a, b in zip(outs, leaves)):
+            outs, structure = returned_leaves(self.computation, out)
+            if not same(structure, self.structure) or any(a.type.strong() is not b.type.strong() for a, b in zip(outs, leaves)):
                 raise StructureError(
                     f"{self.name} takes a computation that returns what it is given, {[leaf.type for leaf in leaves[:count]]};"
                     f" but {describe(self.computation)} returned {[out.type for out in outs]}.{at_user_line()}"

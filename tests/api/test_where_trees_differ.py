@@ -193,26 +193,3 @@ def test_arguments_of_what_was_compiled_are_named(capsys: pytest.CaptureFixture[
     f(changed(PARAMETERS, b=None))
     said = capsys.readouterr().out
     assert said.endswith("Compared with the nearest:\n  argument p['layer5']['b'] is missing where before it was a leaf\n")
-
-
-class Grid:
-    """A container that names its places itself."""
-
-    def __init__(self, cells: list[Any], rows: int) -> None:
-        self.cells, self.rows = cells, rows
-
-    def leaf_paths(self, root: str) -> list[str]:
-        return [f"{root} at row {i // self.rows}, column {i % self.rows}" for i in range(len(self.cells))]
-
-    def differences(self, other: Any, root: str) -> Any:
-        yield root, f"a grid of {self.rows} rows", f"one of {other.rows}"
-
-
-pb.tree.register_node(Grid, lambda grid: (grid.cells, grid.rows), lambda rows, cells: Grid(list(cells), rows))
-
-
-def test_a_container_may_name_its_places_itself() -> None:
-    with pytest.raises(pb.errors.GradientError, match=r"argument tree\['g'\] at row 1, column 0, which is ~i64\[\]|~i32\[\]"):
-        pb.grad(lambda tree: tree["g"].cells[0])({"g": Grid([1.0, 2.0, 3, 4.0], 2)})
-    with pytest.raises(StructureError, match=r"carry\[0\] is a grid of 1 rows where it takes one of 2"):
-        lax.scan(lambda c, _: ((Grid(c[0].cells, 1),), None), (Grid([1.0, 2.0], 2),), None, 2)

@@ -73,7 +73,10 @@ CASES: dict[str, Case] = {
         },
         apply,
     ),
-    "checkpoint": ({"fun": total, "policy": None, "budget": None, "static_argnums": (), "prevent_cse": True}, apply),
+    "checkpoint": (
+        {"fun": total, "policy": None, "budget": None, "static_argnums": (), "static_argnames": (), "prevent_cse": True},
+        apply,
+    ),
     "xpr": ({"fun": double, "args": X}, repr),
     "eval_shape": ({"fun": double, "args": X}, repr),
     "pure_callback": (
@@ -129,6 +132,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "device": value is None and name in ("device_put", "jit"),
         "donate_argnums": value is None or isinstance(value, tuple),
         "static_argnums": value is None or (name == "checkpoint" and isinstance(value, tuple)),
+        "static_argnames": value is None,
     }.get(parameter, value is None and parameter in CASES[name][0] and CASES[name][0][parameter] is None)
 
 

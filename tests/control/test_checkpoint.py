@@ -111,6 +111,10 @@ def test_static_arguments() -> None:
 
     assert float(pb.grad(pb.checkpoint(power, static_argnums=1))(2.0, 3)) == 32.0
     assert float(pb.grad(pb.remat(power, static_argnums=(-1,)))(2.0, 3)) == 32.0
+    by_name = pb.checkpoint(power, static_argnames="n")
+    assert float(pb.grad(by_name)(2.0, 3)) == float(pb.grad(by_name)(2.0, n=3)) == 32.0
+    with pytest.raises(pb.errors.StaticArgumentError, match="checkpoint's static_argnames names 'm'"):
+        pb.checkpoint(power, static_argnames="m")
 
 
 def test_named_axes() -> None:

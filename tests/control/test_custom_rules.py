@@ -1431,3 +1431,77 @@ def test_rules_of_what_serves_nothing_are_not_asked():
     f.defvjp(lambda x: ((x, 2.0 * x), None), lambda _, cotangent: (asked.append(1), (None,))[1])
     assert float(pb.grad(lambda x: f(x)[1] * 0 + 3.0 * x)(1.0)) == 3.0 and len(asked) == 1
     assert float(pb.grad(lambda x: (f(x), 3.0 * x)[1])(1.0)) == 3.0 and len(asked) == 1
+
+
+# ---- linear_call, sequential_vmap -------------------------------------------------------------------------------------
+
+
+def times(s, x):
+    return {"out": s * x["in"]}
+
+
+def times_back(s, ct):
+    return {"in": 100.0 * s * ct["out"]}  # so that one sees who was asked
+
+
+def times_of(s, x):
+    return pb.linear_call(times, times_back, s, {"in": x})["out"]
+
+
+def test_linear_call_has_its_own_transpose():
+    assert float(times_of(2.0, 3.0)) == 6.0
+    assert float(pb.grad(times_of, 1)(2.0, 3.0)) == 200.0
+    assert float(pb.jvp(lambda x: times_of(2.0, x), (3.0,), (1.0,))[1]) == 2.0
+    assert float(pb.jit(pb.grad(times_of, 1))(2.0, 3.0)) == 200.0
+    np.testing.assert_array_equal(pb.vmap(pb.grad(times_of, 1))(pnp.array([2.0, 3.0]), pnp.ones(2)), [200.0, 300.0])
+    assert float(pb.linear_transpose(lambda x: times_of(2.0, x), 3.0)(1.0)[0]) == 200.0
+    back = pb.vjp(lambda x: times_of(2.0, x), 3.0)[1]
+    assert float(pb.vjp(lambda ct: back(ct)[0], 1.0)[1](1.0)[0]) == 2.0  # the transpose of the transpose is the function
+    closing = pb.jit(lambda s, x: pb.linear_call(lambda _, x: s * x, lambda _, ct: 10.0 * s * ct, (), x))
+    assert float(pb.grad(closing, 1)(2.0, 3.0)) == 20.0
+    whole = pb.linear_call(lambda _, x: x, lambda _, ct: 7.0, None, pnp.asarray(1.0))
+    assert float(whole) == 1.0
+    assert float(pb.grad(lambda x: pb.linear_call(lambda _, x: x, lambda _, ct: 7.0, None, x))(1.0)) == 7.0
+
+
+def test_linear_call_is_what_it_is_under_every_transformation():
+    x = pnp.array([1.0, 2.0])
+    f = lambda x: pnp.sum(pb.linear_call(lambda s, x: s * x, lambda s, ct: s * ct, pnp.array([3.0, 4.0]), x) ** 2)  # noqa: E731
+    plain = lambda x: pnp.sum((pnp.array([3.0, 4.0]) * x) ** 2)  # noqa: E731
+    for transform in (pb.grad, pb.jacfwd, pb.hessian, lambda f: pb.jit(pb.hessian(f)), lambda f: pb.grad(pb.checkpoint(f))):
+        np.testing.assert_allclose(transform(f)(x), transform(plain)(x))
+    batch = pnp.stack([x, 2.0 * x])
+    np.testing.assert_allclose(pb.vmap(pb.grad(f))(batch), pb.vmap(pb.grad(plain))(batch))
+    by_scan = lambda f: lambda x: pb.lax.scan(lambda c, _: (c + f(x), None), 0.0, None, 2)[0]  # noqa: E731
+    np.testing.assert_allclose(pb.grad(by_scan(f))(x), pb.grad(by_scan(plain))(x))
+
+
+@pytest.mark.parametrize("differentiate", [lambda f: pb.grad(f)(2.0), lambda f: pb.jvp(f, (2.0,), (1.0,))])
+def test_linear_call_refuses_derivatives_with_respect_to_what_it_is_not_linear_in(differentiate):
+    for function in (
+        lambda s: times_of(s, 3.0),
+        lambda s: times_of(s, s),
+        lambda s: pb.linear_call(lambda _, x: s * x, lambda _, ct: s * ct, None, 3.0),
+    ):
+        with pytest.raises(GradientError, match=r"linear_call of .* has no derivative with respect to its residual_args"):
+            differentiate(function)
+    with pytest.raises(pb.errors.ShapeError, match=r"What .* returns must be a tree like linear_args, but output is f32\[3\]"):
+        pb.linear_call(lambda s, x: x, lambda s, ct: pnp.ones(3, "float32"), None, 1.0)
+    with pytest.raises(TypeError, match="linear_call takes a function as fun_transpose"):
+        pb.linear_call(times, None, 1.0, 1.0)
+
+
+def test_sequential_vmap_takes_the_elements_one_by_one():
+    shapes = []
+
+    @pb.sequential_vmap
+    def f(p, x):
+        shapes.append(p["w"].shape)
+        return {"y": p["w"] * x}
+
+    w, x = pnp.array([1.0, 2.0, 3.0]), 2.0
+    np.testing.assert_array_equal(pb.vmap(f, (0, None))({"w": w}, x)["y"], [2.0, 4.0, 6.0])
+    np.testing.assert_array_equal(pb.vmap(pb.grad(lambda p, x: f(p, x)["y"]), (0, None))({"w": w}, x)["w"], [2.0, 2.0, 2.0])
+    nested = pb.vmap(pb.vmap(f, (0, None)), (None, 0))({"w": w}, w)["y"]
+    np.testing.assert_array_equal(nested, np.outer(w, w))
+    assert set(shapes) == {()}

@@ -94,10 +94,14 @@ class State:
             return
         if self.fields is not None:
             set_process_mode(**self.fields(lambda name: STATES[name]._global))
+        self.hand_on(lambda name: STATES[name]._global)
+        self.renew()
+
+    def hand_on(self, read: Callable[[str], Any]) -> None:
+        """Give the variable, if there is one, the value that it has where `read` gives those of the options."""
         if self.variable is not None:
             of, meaning = self.variable
-            of().default = meaning(lambda name: STATES[name]._global)
-            self.renew()
+            of().default = meaning(read)
 
     def renew(self) -> None:
         """Let a block that sets one of two options which are looked for together follow the other."""
@@ -444,6 +448,5 @@ def release() -> None:
         mode = _before.pop()
         set_process_mode(**{name: getattr(mode, name) for name in mode.fields})
         for state in STATES.values():
-            if state.variable is not None and state.get_global() != state.default:
-                of, meaning = state.variable
-                of().default = meaning(lambda name: STATES[name].default)
+            if state.get_global() != state.default:
+                state.hand_on(lambda name: STATES[name].default)

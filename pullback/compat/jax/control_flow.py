@@ -12,8 +12,8 @@ import pullback as pb
 from pullback.api.branches import branch_number, choose, predicate
 from pullback.compat.jax import errors
 from pullback.compat.jax.jitting import kept
-from pullback.compat.jax.structs import type_of, typeof
-from pullback.compat.jax.trees import Packed, flatten, pack, packed
+from pullback.compat.jax.structs import type_of
+from pullback.compat.jax.trees import flatten, of_jax_trees
 from pullback.core.array import from_numpy
 from pullback.core.dtypes import SHORT_NAMES, entering
 from pullback.core.modes import current_mode
@@ -53,25 +53,12 @@ def scan(
                 " the jitted function (static_argnums, static_argnames)."
             )
 
-    @named_after(f)
-    def step(carry: Packed, x: Packed) -> tuple[Packed, Packed]:
-        out = f(carry.tree, x.tree)
-        if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise TypeError(f"scan's f must return two things, the carry and the output of a step, but returned {_shown(out)}.")
-        return Packed(out[0]), Packed(out[1])
-
-    carry, ys = pb.lax.scan(kept(step, f), Packed(init), Packed(xs), length, reverse, unroll)
-    return carry.tree, ys.tree
-
-
-def _shown(value: Any) -> str:
-    return repr(value) if value is None or isinstance(value, (tuple, list, dict)) else typeof(value).str_short()
+    return pb.lax.scan(kept(of_jax_trees(f), f), init, xs, length, reverse, unroll)
 
 
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     _callable("while_loop", "body_fun and cond_fun", cond_fun, body_fun)
-    condition = named_after(cond_fun)(lambda value: cond_fun(value.tree))
-    return pb.lax.while_loop(kept(condition, cond_fun), kept(packed(body_fun), body_fun), Packed(init_val)).tree
+    return pb.lax.while_loop(kept(of_jax_trees(cond_fun), cond_fun), kept(of_jax_trees(body_fun), body_fun), init_val)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
@@ -88,7 +75,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
             f"fori_loop unrolls a loop only whose bounds are known when it is traced, but got {unroll=} with a traced"
             f" {'lower' if isinstance(lower, Tracer) else 'upper'}. Leave unroll out, or make the bounds static arguments."
         )
-    return pb.lax.fori_loop(lower, upper, kept(packed(body_fun), body_fun), Packed(init_val), unroll=unroll).tree
+    return pb.lax.fori_loop(lower, upper, kept(of_jax_trees(body_fun), body_fun), init_val, unroll=unroll)
 
 
 _NO_OPERAND = object()
@@ -116,13 +103,13 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
 
 def _choose(what: str, index: Any, branches: Sequence[Function], operands: Sequence[Any]) -> Any:
     """What JAX's branches return: weak where the first one's results are, whatever the others return."""
-    return choose(what, index, [kept(packed(branch), branch) for branch in branches], pack(operands), weak_as_first=True).tree
+    return choose(what, index, [kept(of_jax_trees(branch), branch) for branch in branches], operands, weak_as_first=True)
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:
     if batch_size == 0:  # one batch
-        return pb.vmap(packed(f))(Packed(xs)).tree
-    return pb.lax.map(packed(f), Packed(xs), batch_size=batch_size).tree
+        return pb.vmap(of_jax_trees(f))(xs)
+    return pb.lax.map(of_jax_trees(f), xs, batch_size=batch_size)
 
 
 def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
@@ -136,26 +123,14 @@ def associative_scan(fn: Function, elems: Any, reverse: bool = False, axis: int 
         leaves = flatten(out, None)[0]
         return structure.unflatten(leaves) if len(leaves) == structure.num_leaves else out
 
-    return pb.lax.associative_scan(packed(like_elems), Packed(elems), reverse, axis).tree
+    return pb.lax.associative_scan(of_jax_trees(like_elems), elems, reverse, axis)
 
 
 # ---- solvers ----------------------------------------------------------------------------------------------------------
 
 
-def _solver(solve: Function, has_aux: bool = False) -> Function:
-    """A function of a function and a tree, of Packed trees."""
-
-    @named_after(solve)
-    def of_packed(function: Function, tree: Packed) -> Any:
-        out = solve(lambda x: function(Packed(x)).tree, tree.tree)
-        return (Packed(out[0]), Packed(out[1])) if has_aux else Packed(out)
-
-    return of_packed
-
-
 def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False) -> Any:
-    found = pb.custom_root(packed(f), Packed(initial_guess), _solver(solve, has_aux), _solver(tangent_solve), has_aux)
-    return (found[0].tree, found[1].tree) if has_aux else found.tree
+    return pb.custom_root(of_jax_trees(f), initial_guess, of_jax_trees(solve), of_jax_trees(tangent_solve), has_aux)
 
 
 def custom_linear_solve(
@@ -166,9 +141,8 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    transposed = None if transpose_solve is None else _solver(transpose_solve, has_aux)
-    found = pb.custom_linear_solve(packed(matvec), Packed(b), _solver(solve, has_aux), transposed, symmetric, has_aux)
-    return (found[0].tree, found[1].tree) if has_aux else found.tree
+    transposed = of_jax_trees(transpose_solve)
+    return pb.custom_linear_solve(of_jax_trees(matvec), b, of_jax_trees(solve), transposed, symmetric, has_aux)
 
 
 # ---- callbacks --------------------------------------------------------------------------------------------------------
@@ -181,39 +155,43 @@ def _narrowed(leaf: Any) -> Any:
     return leaf
 
 
-def _results(structs: Any) -> Packed:
-    """The types of a callback's results. Raises ValueError where they are of 64 bits and there are none."""
-    packed_structs = Packed(structs)
-    for leaf in packed_structs.leaves:
+def _check_results(structs: Any) -> None:
+    """Raise ValueError where a callback's results are to be of 64 bits and there are none."""
+    for leaf in flatten(structs, None)[0]:
         dtype = getattr(leaf, "dtype", None)
         if dtype in SHORT_NAMES and entering(dtype) != dtype:
             raise ValueError(
                 f"result_shape_dtypes has {leaf!r}, but there are only 32 bits: ask for {entering(dtype)}, or set the option"
                 " jax_enable_x64."
             )
-    return packed_structs
 
 
-def called(callback: Function, results: Packed | None = None) -> Function:
-    """A callback of Packed arguments, which it gets as arrays. What it returns need only have as many leaves as `results`."""
+_ANYTHING: Any = object()
 
+
+def called(callback: Function, results: Any = _ANYTHING) -> Function:
+    """A callback for pullback: it gets arrays, and what it returns need only have as many leaves as `results`."""
+
+    @of_jax_trees
     @named_after(callback)
-    def of_packed(given: Packed) -> Packed:
-        leaves = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in given.leaves]
-        args, kwargs = given.structure.unflatten(leaves)
+    def of_arrays(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs), None)
+        given = [from_numpy(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf for leaf in leaves]
+        args, kwargs = structure.unflatten(given)
         try:
-            out = Packed(callback(*args, **kwargs))
-            if results is not None and len(results.leaves) != len(out.leaves):
+            outs, own = flatten(callback(*args, **kwargs), None)
+            wanted = own if results is _ANYTHING else flatten(results, None)[1]
+            if wanted.num_leaves != len(outs):
                 raise ValueError(
-                    f"The callback {describe(callback)} returned {len(out.leaves)} arrays, but result_shape_dtypes has"
-                    f" {len(results.leaves)}."
+                    f"The callback {describe(callback)} returned {len(outs)} arrays, but result_shape_dtypes has"
+                    f" {wanted.num_leaves}."
                 )
-            return Packed.of((results or out).structure, [_narrowed(leaf) for leaf in out.leaves])
+            return wanted.unflatten([_narrowed(out) for out in outs])
         except Exception as error:  # clients look for what is JAX's, and in its text for what was raised
             text = "".join(traceback.format_exception(error)).rstrip()
             raise errors.JaxRuntimeError(f"INTERNAL: CpuCallback error calling callback: {text}") from error
 
-    return of_packed
+    return of_arrays
 
 
 def pure_callback(
@@ -224,12 +202,13 @@ def pure_callback(
     vmap_method: str | None = None,
     **kwargs: Any,
 ) -> Any:
-    given, results = Packed((args, kwargs)), _results(result_shape_dtypes)
-    return pb.pure_callback(called(callback, results), results, given, vmap_method=vmap_method).tree
+    _check_results(result_shape_dtypes)
+    wrapped = called(callback, result_shape_dtypes)
+    return pb.pure_callback(wrapped, result_shape_dtypes, *args, vmap_method=vmap_method, **kwargs)
 
 
 def io_callback(
     callback: Function, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False, **kwargs: Any
 ) -> Any:
-    results = _results(result_shape_dtypes)
-    return pb.io_callback(called(callback, results), results, Packed((args, kwargs)), ordered=ordered).tree
+    _check_results(result_shape_dtypes)
+    return pb.io_callback(called(callback, result_shape_dtypes), result_shape_dtypes, *args, ordered=ordered, **kwargs)

@@ -9,7 +9,6 @@ import pullback as pb
 from pullback.compat.jax.control_flow import called
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.sharding import DEFAULT_SHARDING
-from pullback.compat.jax.trees import Packed
 from pullback.debug import Printer, check_places
 
 
@@ -26,7 +25,7 @@ def callback(
 def _call(callback: Callable[..., Any], args: Any, kwargs: Any, ordered: bool) -> None:
     if not callable(callback):
         raise TypeError(f"debug.callback takes first what is callable, a function, but got {callback!r}.")
-    pb.debug.callback(called(callback), Packed((args, kwargs)), ordered=ordered)
+    pb.debug.callback(called(callback), *args, ordered=ordered, **kwargs)
 
 
 def _alone(name: str, args: Any, kwargs: Any) -> None:

@@ -21,6 +21,7 @@ from pullback.compat.jax.rows import ROWS
 from pullback.core.source import api_boundary, make_boundaries
 
 PACKAGE = "pullback.compat.jax"
+_ADAPTS = "_adapts"  # the attribute of what `adapter` makes
 DOCUMENTATION = "https://docs.jax.dev/en/latest"
 
 
@@ -50,6 +51,9 @@ def facade(
     hidden = frozenset(without.split())
     homes = _homes(own)
     ours = (name_of_module, name_in_jax(name_of_module))
+    for name, value in module.items():
+        if _ADAPTS in getattr(value, "__dict__", ()) and name[0] != "_" and not value.__module__.startswith(PACKAGE):
+            value.__module__, value.__qualname__ = name_of_module, name  # where a pickle finds it
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
     make_boundaries(module, public)
@@ -92,7 +96,9 @@ def adapter(call: Callable[..., Any]) -> Callable[..., Any]:
     else `call` takes may be given with the function."""
 
     def adapt(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-        return functools.wraps(function)(api_boundary(functools.partial(call, function, **options)))
+        made = functools.wraps(function)(api_boundary(functools.partial(call, function, **options)))
+        setattr(made, _ADAPTS, True)
+        return made
 
     return adapt
 

@@ -6,23 +6,25 @@ from typing import Any
 
 import pullback as pb
 from pullback.compat.jax.facade import facade
-from pullback.compat.jax.trees import Packed
+from pullback.compat.jax.trees import flatten
 from pullback.program.equality import Keyed
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
-    vector, restore = pb.flatten_util.ravel_pytree(Packed(pytree))
-    return vector, Unravel(restore)
+    leaves, structure = flatten(pytree, None)
+    vector, restore = pb.flatten_util.ravel_pytree(leaves)
+    return vector, Unravel(structure, restore)
 
 
 class Unravel(Keyed):
     """From a vector to the tree. Those of trees of one structure with arrays of the same types are equal."""
 
-    def __init__(self, restore: Any) -> None:
-        self.key = restore
+    def __init__(self, structure: Any, restore: Any) -> None:
+        self.key = structure, restore
 
     def __call__(self, vector: Any) -> Any:
-        return self.key(vector).tree
+        structure, restore = self.key
+        return structure.unflatten(restore(vector))
 
 
 facade(globals())

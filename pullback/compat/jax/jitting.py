@@ -27,7 +27,7 @@ stages = lazy_module("pullback.compat.jax.stages")
 class PjitFunction(Jitted):
     """A compiled function: what `jax.jit` returns. All functions that are jitted alike share what was traced and compiled."""
 
-    _trees: Trees = JAX_TREES
+    _trees_taken: Trees = JAX_TREES
 
     def __init__(self, fun: Any, *options: Any) -> None:
         static, names, donated, donated_names, *_ = options

@@ -14,6 +14,7 @@ from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format
 from pullback.compat.jax.structs import ShapedArray, aval_of, struct_of
 from pullback.compat.jax.trees import JAX_TREES
 from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.trees import unflatten
 from pullback.core.types import ArrayType
 
 CompilerOptions = Mapping[str, Any]
@@ -68,12 +69,12 @@ class _Stage:
     def _of_arguments(self, make: Callable[[ArrayType], Any]) -> Any:
         """The arguments, with what is made of its type in the place of each leaf."""
         types = map(make, self._signature.program.input_types)
-        args, kwargs = self._signature.structure.unflatten(types)
+        args, kwargs = unflatten(self._signature.structure, types)
         static = dict(self._statics[0]) if self._statics else {}
         return tuple([arg for i, arg in enumerate(args) if i not in static]), kwargs
 
     def _of_results(self, make: Callable[[ArrayType], Any]) -> Any:
-        return self._signature.out_structure.unflatten(map(make, self._signature.program.output_types))
+        return unflatten(self._signature.out_structure, map(make, self._signature.program.output_types))
 
 
 class Traced(_Stage, own.Traced):

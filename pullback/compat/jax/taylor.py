@@ -11,7 +11,7 @@ import numpy as np
 import pullback as pb
 from pullback import numpy as pnp
 from pullback.compat.jax.flatten_util import ravel_pytree
-from pullback.compat.jax.trees import Packed, flatten, on_a_level, packed
+from pullback.compat.jax.trees import flatten, of_jax_trees
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.source import named_after
 from pullback.core.tracing import type_of
@@ -54,9 +54,12 @@ def jet(
         ]
         for primal, terms in zip(primals, series)
     ]
-    out, found = pb.jet(packed(fun), list(primals), given)
-    shown = [[term / scale if scale > 1 else term for term, scale in zip(terms, scales)] for terms in found.leaves]
-    return out.tree, Packed.of(found.structure, shown).tree
+    out, found = pb.jet(of_jax_trees(fun), list(primals), given)
+    structure = flatten(out, None)[1]
+    shown = [
+        [term / scale if scale > 1 else term for term, scale in zip(terms, scales)] for terms in structure.flatten_up_to(found)
+    ]
+    return out, structure.unflatten(shown)
 
 
 def jet2(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any], **options: Any) -> tuple[Any, Any]:
@@ -86,14 +89,12 @@ def odeint(
     if kind(type_of(t).dtype) != "f":
         raise TypeError(f"odeint takes times t of a floating dtype, but got {t!r}.")
 
+    @of_jax_trees
     @named_after(func)
-    @on_a_level
-    def of_packed(y: Packed, time: Any, *operands: Packed) -> Packed:
-        slope = Packed(func(y.tree, time, *[operand.tree for operand in operands]))
-        if slope.structure == y.structure:
+    def like_y0(y: Any, time: Any, *operands: Any) -> Any:
+        slope = func(y, time, *operands)
+        if flatten(slope, None)[1] == flatten(y, None)[1]:
             return slope
-        restore = ravel_pytree(y.tree)[1]
-        return Packed(restore(ravel_pytree(slope.tree)[0]))
+        return ravel_pytree(y)[1](ravel_pytree(slope)[0])
 
-    packed = [Packed(arg) for arg in args]
-    return pb.odeint(of_packed, Packed(y0), t, *packed, rtol=rtol, atol=atol, mxstep=mxstep, hmax=hmax).tree
+    return pb.odeint(like_y0, y0, t, *args, rtol=rtol, atol=atol, mxstep=mxstep, hmax=hmax)

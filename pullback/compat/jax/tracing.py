@@ -10,7 +10,8 @@ import pullback as pb
 from pullback.api.functions import chosen_arguments
 from pullback.compat.jax.jaxprs import DebugInfo, closed_jaxpr_of, with_refs
 from pullback.compat.jax.structs import AbstractValue, ShapeDtypeStruct, aval_of, struct_of, type_of
-from pullback.compat.jax.trees import Packed, flatten, level
+from pullback.compat.jax.tree_util import tree_map
+from pullback.compat.jax.trees import flatten, level, like, of_jax_trees
 from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis, named_axis
 from pullback.core.errors import RefError
@@ -68,7 +69,7 @@ def make_jaxpr(
     surrounding transformations is among the Jaxpr's consts."""
     numbers, _ = chosen_arguments(fun, static_argnums, (), "make_jaxpr's static")
 
-    @named_after(fun)
+    @like(fun)
     @api_boundary
     def of_arguments(*args: Any, **kwargs: Any) -> Any:
         static = {number % len(args) for number in numbers} if args else set()
@@ -109,24 +110,24 @@ def make_jaxpr(
 
     of_arguments.__module__ = "jax"
     for name in ("__name__", "__qualname__"):
-        setattr(of_arguments, name, f"make_jaxpr({getattr(fun, name, 'function')})")
+        setattr(of_arguments, name, f"make_jaxpr({getattr(of_arguments, name)})")
     return of_arguments
 
 
 def eval_shape(fun: Function, *args: Any, **kwargs: Any) -> Any:
     """The structs of the results; leaves of arguments and of results may be structs themselves."""
-    leaves, structure = flatten((args, kwargs), None)
     kept: dict[int, Any] = {}
 
+    @of_jax_trees
     @named_after(fun)
-    def flat(*values: Any) -> Packed:
-        given, named = structure.unflatten(values)
-        out = Packed(fun(*given, **named))
-        kept.update({i: x for i, x in enumerate(out.leaves) if isinstance(x, ShapeDtypeStruct)})
-        return Packed.of(out.structure, [0.0 if i in kept else x for i, x in enumerate(out.leaves)])
+    def without_structs(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten(fun(*args, **kwargs), None)
+        kept.update({i: x for i, x in enumerate(leaves) if isinstance(x, ShapeDtypeStruct)})
+        return structure.unflatten([0.0 if i in kept else x for i, x in enumerate(leaves)])
 
-    out = pb.eval_shape(flat, *[type_of(x) for x in leaves])
-    return Packed.of(out.structure, [kept[i] if i in kept else struct_of(type) for i, type in enumerate(out.leaves)]).tree
+    args, kwargs = tree_map(type_of, (args, kwargs))
+    leaves, structure = flatten(pb.eval_shape(without_structs, *args, **kwargs), None)
+    return structure.unflatten([kept[i] if i in kept else struct_of(type) for i, type in enumerate(leaves)])
 
 
 # ---- which transformations are under way ------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,36 +11,24 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.api.functions import chosen_arguments, normalize_argnums, trees_of, wrapped
-from pullback.api.traced import call_paths
+from pullback.api.functions import chosen_arguments, trees_of
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import (
     Partial,
     register_pytree_node,
     register_static,
-    tree_flatten,
     tree_leaves,
     tree_map,
-    up_to,
+    tree_structure,
 )
-from pullback.compat.jax.trees import JAX_TREES, Packed, flatten, on_a_level, pack, packed, standing_for, unpack
+from pullback.compat.jax.trees import JAX_TREES, like, of_function, of_jax_trees
 from pullback.core.array import as_array
-from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, describe, named_after
+from pullback.core.source import named_after
 
 Function = Callable[..., Any]
 tracing = lazy_module("pullback.compat.jax.tracing")
-
-
-def _pair(fun: Function, out: Any) -> tuple[Any, Packed]:
-    """What a function returned with has_aux: its output, and the rest packed."""
-    if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise TypeError(
-            f"With has_aux=True, {describe(fun)} must return a two-element tuple (output, auxiliary), but it returned {out!r}."
-        )
-    return out[0], Packed(out[1])
 
 
 def _replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any]) -> list[Any]:
@@ -52,74 +39,9 @@ def _replaced(args: Sequence[Any], numbers: Sequence[int], values: Sequence[Any]
     return full
 
 
-def _packed(fun: Function, has_aux: bool) -> Function:
-    """A function of JAX's trees as one of Packed trees, which returns one; or, with an auxiliary result, two."""
-    if not has_aux:
-        return packed(fun)
-
-    @named_after(fun)
-    @on_a_level
-    def pair(*args: Any, **kwargs: Any) -> tuple[Packed, Packed]:
-        out, aux = _pair(fun, fun(*unpack(args), **kwargs))
-        return Packed(out), aux
-
-    return pair
-
-
-# ---- gradients --------------------------------------------------------------------------------------------------------
-
-
-def _of_arguments(transform: Function, fun: Function, argnums: Any, **options: Any) -> Function:
-    """A function that differentiates with respect to arguments by their numbers, by pullback's one of Packed trees."""
-
-    def differentiated(*args: Any, **kwargs: Any) -> Any:
-        numbers = normalize_argnums(fun, argnums, len(args), kwargs, transform.__name__)
-
-        @named_after(fun)
-        @on_a_level
-        def of_packed(*parts: Packed) -> Any:
-            return fun(*_replaced(args, numbers, unpack(parts)), **kwargs)
-
-        places: Any = 0 if isinstance(argnums, int) else tuple(range(len(numbers)))
-        return _unpacked(transform(of_packed, places, **options)(*pack([args[i] for i in numbers])))
-
-    return wrapped(fun, transform.__name__, differentiated)
-
-
-def _unpacked(found: Any) -> Any:
-    """Trees for Packed trees, in tuples and in one another."""
-    if isinstance(found, Packed):
-        return found.structure.unflatten([_unpacked(leaf) for leaf in found.leaves])
-    return tuple([_unpacked(one) for one in found]) if isinstance(found, tuple) else found
-
-
-def value_and_grad(
-    fun: Function,
-    argnums: Any = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Any = (),
-) -> Function:
-    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.value_and_grad, _scalar(fun, has_aux), argnums, **options)
-
-
-def grad(
-    fun: Function,
-    argnums: Any = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-    reduce_axes: Any = (),
-) -> Function:
-    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.grad, _scalar(fun, has_aux), argnums, **options)
-
-
-def _scalar(fun: Function, has_aux: bool) -> Function:
-    """A function whose result is to be a number, with its auxiliary result packed."""
-    return named_after(fun)(lambda *args, **kwargs: _pair(fun, fun(*args, **kwargs))) if has_aux else fun
+_OF_FUNCTIONS = (pb.grad, pb.value_and_grad, pb.jacfwd, pb.jacrev, pb.hessian)
+grad, value_and_grad, jacfwd, jacrev, hessian = map(of_function, _OF_FUNCTIONS)
+jacobian = jacrev
 
 
 def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: bool = True) -> tuple[Function, Function]:
@@ -139,27 +61,6 @@ def fwd_and_bwd(fun: Function, argnums: Any = 0, has_aux: bool = False, jitted: 
     return (jit(forward), jit(backward)) if jitted else (forward, backward)
 
 
-# ---- Jacobians --------------------------------------------------------------------------------------------------------
-
-
-def jacfwd(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
-    return _of_arguments(pb.jacfwd, _packed(fun, has_aux), argnums, has_aux=has_aux, holomorphic=holomorphic)
-
-
-def jacrev(
-    fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False
-) -> Function:
-    options = {"has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _of_arguments(pb.jacrev, _packed(fun, has_aux), argnums, **options)
-
-
-jacobian = jacrev
-
-
-def hessian(fun: Function, argnums: Any = 0, has_aux: bool = False, holomorphic: bool = False) -> Function:
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
-
-
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
 
 
@@ -170,7 +71,7 @@ def jvp(fun: Function, primals: Any, tangents: Any, has_aux: bool = False) -> tu
                 f"jvp takes {name} in a tuple, with as many trees as the function has arguments, but got {given!r}."
             )
     _check_tangents("jvp", [type_of(leaf) for leaf in tree_leaves(primals)], tree_leaves(tangents), TypeError)
-    return unpack(pb.jvp(_packed(fun, has_aux), pack(primals), pack(tangents), has_aux=has_aux))
+    return pb.jvp(of_jax_trees(fun), tuple(primals), tuple(tangents), has_aux=has_aux)
 
 
 class LinearFunction:
@@ -230,7 +131,7 @@ class VjpFunction(LinearFunction):
     _args_res: Any = None  # once somebody has looked at them
     _apart: Any = None
 
-    def __init__(self, function: Any, primals: Sequence[Packed] = ()) -> None:
+    def __init__(self, function: Any, primals: Sequence[Any] = ()) -> None:
         super().__init__(function)
         self._primals = primals
 
@@ -239,17 +140,16 @@ class VjpFunction(LinearFunction):
         if self._args_res is not None:
             values, kept, *_ = self._parts()
             function = kept.put_together(values)
-        return unpack(function(*pack(cotangents)))
+        return function(*cotangents)
 
     def _parts(self) -> tuple[list[Any], Any, tuple[int | None, ...], tuple[Any, ...]]:
         """What it keeps, itself without that, for each value the number of the leaf of the arguments that it is, and the
         structures of the arguments."""
         if self._apart is None:
             values, kept = self._function.taken_apart()
-            leaves = [leaf for arg in self._primals for leaf in arg.leaves]
-            places = {id(leaf): i for i, leaf in enumerate(leaves)}
+            places = {id(leaf): i for i, leaf in enumerate(tree_leaves(self._primals))}
             numbers = tuple([places.get(id(value)) for value in values])
-            self._apart = values, kept, numbers, tuple([arg.structure for arg in self._primals])
+            self._apart = values, kept, numbers, tuple(map(tree_structure, self._primals))
         values, kept, numbers, structures = self._apart
         if self._args_res is not None:
             given = [leaf for tree, one in zip(self._args_res, structures) for leaf in one.flatten_up_to(tree)]
@@ -297,17 +197,15 @@ class JvpFunction(LinearFunction):
     """What `linearize` returns: from tangents to the output's."""
 
     def __call__(self, *tangents: Any) -> Any:
-        given = pack(tangents)
-        leaves = [leaf for tangent in given for leaf in tangent.leaves]
-        _check_tangents("What linearize returned", self._function.shape.types, leaves, ValueError)
-        return self._function(*given).tree
+        _check_tangents("What linearize returned", self._function.shape.types, tree_leaves(tangents), ValueError)
+        return self._function(*tangents)
 
     @property
     def func(self) -> Function:
         """As a function of the arrays that it keeps, in JAX: of which some print the Jaxpr."""
         shape = self._function.shape
         given = trees_of(shape.structures, [tangent_type(type) for type in shape.types])
-        return functools.partial(self, tracing.make_jaxpr(self)(*unpack(given)).jaxpr)
+        return functools.partial(self, tracing.make_jaxpr(self)(*given).jaxpr)
 
 
 register_pytree_node(
@@ -325,9 +223,9 @@ register_pytree_node(VjpFunction, lambda one: (one._parts()[0], one._parts()[1:]
 
 
 def vjp(fun: Function, *primals: Any, has_aux: bool = False, reduce_axes: Any = ()) -> tuple[Any, ...]:
-    given = [Packed.of(arg.structure, [_as_one(leaf) for leaf in arg.leaves]) for arg in pack(primals)]
-    out, function, *aux = pb.vjp(_packed(fun, has_aux), *given, has_aux=has_aux)
-    return (out.tree, VjpFunction(function, given), *unpack(aux))
+    primals = tree_map(_as_one, primals)
+    out, function, *aux = pb.vjp(of_jax_trees(fun), *primals, has_aux=has_aux)
+    return (out, VjpFunction(function, primals), *aux)
 
 
 def _as_one(leaf: Any) -> Any:
@@ -336,17 +234,21 @@ def _as_one(leaf: Any) -> Any:
 
 
 def linearize(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    out, function, *aux = pb.linearize(_packed(fun, has_aux), *pack(primals), has_aux=has_aux)
-    return (out.tree, JvpFunction(function), *unpack(aux))
+    out, function, *aux = pb.linearize(of_jax_trees(fun), *primals, has_aux=has_aux)
+    return (out, JvpFunction(function), *aux)
+
+
+_linear_transpose = of_function(pb.linear_transpose)
 
 
 def linear_transpose(fun: Function, *primals: Any, reduce_axes: Any = ()) -> Function:
-    function = pb.linear_transpose(packed(fun), *pack(primals))
-    # which compiled functions take and return
-    return Partial(api_boundary(lambda cotangent: unpack(function(Packed(cotangent)))))
+    return Partial(_linear_transpose(fun, *primals))  # which compiled functions take and return
 
 
 # ---- batches ----------------------------------------------------------------------------------------------------------
+
+
+_vmap = of_function(pb.vmap)
 
 
 def vmap(
@@ -365,45 +267,10 @@ def vmap(
     if isinstance(in_axes, dict):
         raise TypeError(f"vmap takes as in_axes {_AXES}, with one of them for each argument, but got the dict {in_axes}.")
 
-    def batched(*args: Any, **kwargs: Any) -> Any:
-        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise ValueError(
-                f"vmap's in_axes={in_axes} has axes for {len(in_axes)} arguments, but the function was called with"
-                f" {len(args)} by position. Give one for each, None where an argument has no batch."
-            )
-        leaves, structure = flatten((args, kwargs), None)
-        axes = _axes("in_axes", in_axes, args) + [0] * (len(leaves) - len(flatten(args, None)[0]))
-        placed: list[Any] = []  # where the leaves of the output are to have their batch: known when the function has returned
-        found: Any = None
-
-        @standing_for(fun)
-        @on_a_level
-        def of_leaves(*inner: Any) -> list[Any]:
-            nonlocal found
-            inner_args, inner_kwargs = structure.unflatten(inner)
-            out = fun(*inner_args, **inner_kwargs)
-            outs, found = flatten(out, None)
-            placed.extend(_axes("out_axes", out_axes, out))
-            return outs
-
-        try:
-            outs = pb.vmap(of_leaves, tuple(axes), placed, axis_name, axis_size)(*leaves)
-        except PullbackError as error:
-            paths = call_paths(fun, args, {}, JAX_TREES) + JAX_TREES.paths(kwargs, "kwargs")
-            _name_leaves(error, paths)
-            raise
-        return found.unflatten(outs)
-
-    made = wrapped(fun, "vmap", batched)
+    made = _vmap(fun, in_axes, out_axes, axis_name, axis_size)
     if doc := getattr(fun, "__doc__", None):
-        made.__doc__ = f"Vectorized version of {getattr(fun, '__name__', fun)}.\n\nOriginal documentation:\n\n{doc}"
+        made.__doc__ = f"Vectorized version of {made.__name__}.\n\nOriginal documentation:\n\n{doc}"
     return made
-
-
-def _name_leaves(error: BaseException, paths: list[str]) -> None:
-    """Call the leaves of a call, which an error has by their numbers, by their paths."""
-    text = re.sub(r"args\[(\d+)\]", lambda found: paths[int(found[1])], str(error.args[0]))
-    error.args = (text, *error.args[1:])
 
 
 _AXES = "an integer, None, or a tuple of such"
@@ -413,20 +280,6 @@ def _check_axes(name: str, axes: Any) -> None:
     for axis in tree_leaves(axes):
         if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
             raise TypeError(f"{name} is {_AXES}, or a tree of these, but {axis!r} of type {type(axis).__name__} is in it.")
-
-
-def _axes(name: str, axes: Any, tree: Any) -> list[Any]:
-    """An axis, or None, for each leaf of a tree, of a prefix of it."""
-    is_leaf = lambda axis: axis is None  # noqa: E731
-    leaves, structure = tree_flatten(axes, is_leaf)
-    try:
-        parts = up_to(structure, axes, tree, is_leaf, name)
-    except ValueError as error:
-        raise ValueError(
-            f"vmap's {name}={axes} does not fit the trees that it is for: each axis in it stands for a leaf or a whole part."
-            f" {error}"
-        ) from None
-    return [axis for axis, part in zip(leaves, parts) for _ in tree_leaves(part)]
 
 
 def pmap(
@@ -445,7 +298,7 @@ def pmap(
     """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
 
-    @named_after(fun)
+    @like(fun)
     def of_batch(*args: Any, **kwargs: Any) -> Any:
         if any([not -len(args) <= number < len(args) for number in static]):
             raise ValueError(
@@ -456,7 +309,8 @@ def pmap(
         mapped = [i for i in range(len(args)) if i not in fixed]
         axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
         given = tuple([args[i] for i in mapped])
-        leaves = [*zip(tree_leaves(given), _axes("in_axes", axes, given)), *[(leaf, 0) for leaf in tree_leaves(kwargs)]]
+        own = JAX_TREES.broadcast_prefix(axes, given, f"pmap's {in_axes=}", "the arguments")
+        leaves = [*zip(tree_leaves(given), own), *[(leaf, 0) for leaf in tree_leaves(kwargs)]]
         sizes = [leaf.shape[axis] for leaf, axis in leaves if axis is not None and leaf.ndim]
         if not sizes:
             raise ValueError(
@@ -475,7 +329,7 @@ def pmap(
 
         return vmap(of_element, axes, out_axes, axis_name, axis_size)(*given, **kwargs)
 
-    return jit(of_batch, static_argnums=static, donate_argnums=donate_argnums)
+    return like(fun)(jit(of_batch, static_argnums=static, donate_argnums=donate_argnums))
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:

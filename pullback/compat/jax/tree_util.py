@@ -220,10 +220,12 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> 
     return tree_structure(full_tree).unflatten(broadcast_prefix(prefix_tree, full_tree, is_leaf))
 
 
-def broadcast_prefix(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of tree_broadcast."""
+def broadcast_prefix(
+    prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None, name: str = "broadcast_prefix prefix_tree"
+) -> list[Any]:
+    """The leaves of tree_broadcast; `name` is how errors call the prefix."""
     leaves, treedef = tree_flatten(prefix_tree, is_leaf)
-    parts = up_to(treedef, prefix_tree, full_tree, is_leaf, "broadcast_prefix prefix_tree")
+    parts = up_to(treedef, prefix_tree, full_tree, is_leaf, name)
     return _repeated(leaves, parts)
 
 

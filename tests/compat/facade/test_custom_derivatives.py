@@ -66,17 +66,17 @@ def test_what_is_missing_or_wrong_is_said() -> None:
         custom_batching.custom_vmap(named("f"))(1.0)
     f = jax.custom_jvp(named("f"))
     f.defjvp(lambda primals, tangents: (primals, tangents[0]))
-    with pytest.raises(TypeError, match="must return a tangent like its output"):
+    with pytest.raises(TypeError, match=r"jvp rule of .* returned: output is"):
         jax.jvp(f, (1.0,), (1.0,))
     f.defjvp(functools.partial(lambda options, primals, tangents: 1.0, {"a": 1}))
-    with pytest.raises(TypeError, match=r"must return \(output, tangent\)"):
+    with pytest.raises(TypeError, match="must return a pair, the output and its tangent"):
         jax.jvp(f, (1.0,), (1.0,))
     f.defjvp(lambda primals, tangents: (primals[0], jnp.ones(3)))
-    with pytest.raises(TypeError, match=r": to the output .* belongs float32\[\], but the rule returned float32\[3\]\.$"):
+    with pytest.raises(TypeError, match=r"jvp rule of .* returned: tangent is f32\[3\] where the output has ~f32\[\]"):
         jax.jvp(f, (1.0,), (1.0,))
     pair = jax.custom_jvp(lambda x: (x, x))
     pair.defjvp(lambda primals, tangents: (primals * 2, (tangents[0], jnp.ones(2))))
-    with pytest.raises(TypeError, match=r"\n  to the output .* belongs float32\[\], but the rule returned float32\[2\]$"):
+    with pytest.raises(TypeError, match=r"jvp rule of .* returned: tangent\[1\] is f32\[2\]"):
         jax.jvp(pair, (1.0,), (1.0,))
     with pytest.raises(TypeError, match="write one rule for all arguments, with defjvp"):
         jax.custom_jvp(named("f"), nondiff_argnums=0).defjvps(None)
@@ -245,19 +245,19 @@ def short(kept: Any, ct: Any) -> Any:
 
 
 def test_errors_of_backward_rules_name_the_rule_and_its_function() -> None:
-    with pytest.raises(TypeError, match=r"back, the backward rule of custom_vjp <lambda>, must return a tuple"):
+    with pytest.raises(TypeError, match=r"The backward rule \(bwd\) of of_rule.* must return a tuple"):
         jax.grad(of_rule(back))(1.0, 2.0)
     with pytest.raises(
-        ValueError, match=r"short, the backward rule of custom_vjp <lambda>, must return cotangents of the types"
+        ValueError, match=r"backward rule \(bwd\) of .* returned: cotangents\[1\] is f32\[3\] where argument 1 has"
     ):
         jax.grad(lambda x: of_rule(short)(x, 2.0)[0])(jnp.ones(3))
     f = jax.custom_gradient(lambda x: (jnp.sum(x), lambda ct: (ct, ct)))
-    with pytest.raises(TypeError, match=r"What the custom_gradient function <lambda> returns beside its output must return"):
+    with pytest.raises(TypeError, match=r"backward rule \(bwd\) of .* must return a tuple"):
         jax.grad(f)(jnp.ones(3))
 
 
 def test_axes_that_do_not_fit_are_named_as_the_user_does() -> None:
-    with pytest.raises(ValueError, match=r"vmap's in_axes=.* does not fit .* in_axes\[0\] is .*'v'.* has in that place .*'w'"):
+    with pytest.raises(ValueError, match=r"vmap's in_axes for argument p, .* the prefix is .*'v'.* has in that place .*'w'"):
         jax.vmap(lambda p, y: y, in_axes=({"v": 0}, 0))({"w": jnp.ones(3)}, jnp.ones(3))
 
 

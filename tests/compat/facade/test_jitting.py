@@ -185,7 +185,7 @@ ERRORS = [
     (lambda: jax.lax.scan(3, 0, ONE), TypeError, "lax.scan: 3 of type int, given as f, is not callable"),
     (lambda: jax.lax.scan(lambda c, x: ((c, c), x), 0.0, ONE), TypeError, "must return the carry as it takes it"),
     (lambda: jax.lax.scan(lambda c, x: (c > 0, x), 0.0, ONE), TypeError, r"carry is bool\[\] where it takes"),
-    (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"must return two things, .* but returned float32\[\]"),
+    (lambda: jax.lax.scan(lambda c, x: c, 0.0, ONE), TypeError, r"scan's body .* must return a pair .* returned ~f32"),
     (lambda: jax.lax.scan(lambda c, x: (c, x), 0.0, ONE, length=5), ValueError, "xs has 3, length is 5"),
     (lambda: jax.jit(lambda n: jax.lax.scan(lambda c, x: (c, x), 0.0, (), n))(3), TypeError, "scan needs the value of length"),
     (lambda: jax.grad(lambda x: jax.lax.while_loop(lambda i: i < 5.0, lambda i: i + 1.0, x))(1.0), ValueError, "Reverse-mode"),
@@ -245,13 +245,27 @@ def test_values_that_are_not_known_are_errors_of_their_classes(f: Any, error: ty
         jax.jit(lambda x: f(x))(1)
 
 
-@pytest.mark.parametrize("transform", [jax.jit, jax.vmap, jax.grad])
+TRANSFORMS = [
+    jax.jit, jax.vmap, jax.grad, jax.value_and_grad, jax.jacfwd, jax.jacrev, jax.hessian, jax.checkpoint, jax.custom_jvp,
+    jax.custom_vjp, jax.pmap, jax.make_jaxpr,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
 def test_a_transformed_function_has_the_attributes_of_the_function(transform: Any) -> None:
-    def f(x: Any) -> Any:
+    def f(x: Any, n: int = 1) -> Any:
+        """What f is."""
         return x
 
+    class Callable:
+        def __call__(self, x: Any) -> Any:
+            return x
+
     f.note = "mine"  # type: ignore[attr-defined]
-    assert transform(f).note == "mine" and transform(f).__wrapped__ is f
+    named = "make_jaxpr({})" if transform is jax.make_jaxpr else "{}"
+    assert transform(f).note == "mine" and transform(f).__wrapped__ is f and "What f is." in transform(f).__doc__
+    for function, name in ((f, "f"), (functools.partial(functools.partial(f, n=2), n=3), "f"), (Callable(), "Callable")):
+        assert transform(function).__name__ == named.format(name)
 
 
 @pytest.mark.parametrize("kind", [jax.custom_jvp, jax.custom_vjp, jax.custom_batching.custom_vmap, jax.jit, jax.checkpoint])

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from pullback import optimizers as own
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.tree_util import register_dataclass, tree_leaves
-from pullback.compat.jax.trees import Packed
+from pullback.compat.jax.trees import JAX_TREES, flatten
 from pullback.core.source import innermost
-from pullback.core.trees import flatten, unflatten
+from pullback.core.trees import taking, unflatten
 from pullback.optimizers import OptimizerState
 
 register_dataclass(OptimizerState, ["states"], ["structure"])
@@ -26,16 +26,11 @@ class Optimizer(NamedTuple):
 
 
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
-    made = own.optimizer(opt_maker)
+    made = own.optimizer(taking(JAX_TREES)(functools.wraps(opt_maker)(lambda *args, **kwargs: opt_maker(*args, **kwargs))))
 
     @functools.wraps(opt_maker)
     def make(*args: Any, **kwargs: Any) -> Optimizer:
-        init, update, params = made(*args, **kwargs)
-        return Optimizer(
-            functools.wraps(init)(lambda tree: init(Packed(tree))),
-            functools.wraps(update)(lambda step, gradients, state: update(step, Packed(gradients), state)),
-            functools.wraps(params)(lambda state: params(state).tree),
-        )
+        return Optimizer(*made(*args, **kwargs))
 
     return make
 
@@ -45,7 +40,8 @@ def l2_norm(tree: Any) -> Any:
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    return own.clip_grads(Packed(grad_tree), max_norm).tree
+    leaves, structure = flatten(grad_tree, None)
+    return structure.unflatten(own.clip_grads(leaves, max_norm))
 
 
 class JoinPoint:
@@ -60,12 +56,12 @@ class JoinPoint:
 
 def unpack_optimizer_state(opt_state: Any) -> Any:
     """A state as a tree like that of the parameters, with the state of each in its place."""
-    return unflatten(opt_state.structure, map(JoinPoint, opt_state.states)).tree
+    return unflatten(opt_state.structure, map(JoinPoint, opt_state.states))
 
 
 def pack_optimizer_state(marked_pytree: Any) -> Any:
     """What `unpack_optimizer_state` undoes."""
-    points, structure = flatten(Packed(marked_pytree))
+    points, structure = JAX_TREES.flatten(marked_pytree)
     if not all(isinstance(point, JoinPoint) for point in points):
         raise TypeError("pack_optimizer_state takes a tree whose leaves are JoinPoints")
     return OptimizerState([point.subtree for point in points], structure)

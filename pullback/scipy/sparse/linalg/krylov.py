@@ -15,7 +15,7 @@ from pullback.api.solvers import custom_linear_solve
 from pullback.core.array import ArrayLike
 from pullback.core.errors import ShapeError
 from pullback.core.source import at_user_line
-from pullback.core.trees import array_leaves, check_like, unflatten
+from pullback.core.trees import check_like, kind_of, unflatten
 from pullback.numpy.arithmetic import maximum
 from pullback.numpy.creation import zeros, zeros_like
 from pullback.numpy.linalg.norms import vector_norm
@@ -45,12 +45,13 @@ def _solved(
     name: str, method: Callable[..., Any], A: Any, b: Any, x0: Any, M: Any, symmetric: bool, **options: Any
 ) -> tuple[Any, Any]:
     """The solution by a method of a vector's, and whether it was found, of a system between trees."""
-    leaves, structure = array_leaves(b, lambda: "b")
+    trees = kind_of(A)
+    leaves, structure = trees.array_leaves(b, lambda: "b")
     dtype = float_for(common_dtype(leaves, name)[0])
     shapes = [leaf.type.shape for leaf in leaves]
 
     def joined(tree: Any, what: str) -> Any:
-        found, own = array_leaves(tree, lambda: what)
+        found, own = trees.array_leaves(tree, lambda: what)
         check_like(own, structure, what, "b has", lambda where: f"{name}: {what} must be a tree like b, but {where}.")
         if [leaf.type.shape for leaf in found] != shapes:
             raise ShapeError(f"{name}: {what} has leaves of other shapes than b.{at_user_line()}")
