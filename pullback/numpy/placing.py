@@ -11,6 +11,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike, host_of
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
+from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
 from pullback.core.types import ShapeLike
 from pullback.numpy.arithmetic import remainder
@@ -102,7 +103,7 @@ def put(
     if mode == "raise":
         check_known(places, "put")
     places = wrapped(places, x.type.size) if mode == "wrap" else places
-    how = "clip" if mode == "clip" or isinstance(places, Tracer) else None
+    how = "clip" if mode == "clip" or isinstance(places, Tracer) or current_mode().clamps else None
     flat, new = Updater(ravel(x))[places], _cycled(values, places.type.size)
     return reshape(flat.set(new, mode=how, wrap_negative_indices=mode != "clip"), x.type.shape)
 

@@ -351,7 +351,9 @@ class Place:
         values, dtype = self._common(values, function.__name__)
         dtype = float_for(dtype) if inexact else dtype
         factors = Place(full(self._array.type.shape, 1, dtype), self._index).multiply(values, **how)
-        return self._kept(function(in_dtype(self._array, dtype), factors), how)
+        out = function(in_dtype(self._array, dtype), factors)
+        whole = kind(self._array.type.dtype) in "biu"
+        return out if inexact and whole and current_mode().truncates else self._kept(out, how)
 
     def _update(self, primitive: Any, combine: Any, values: Any, dtype: DType, how: How) -> Any:
         """The elements and `values` combined in `dtype`, and put in the array's place."""

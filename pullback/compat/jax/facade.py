@@ -52,8 +52,7 @@ def facade(
     homes = _homes(own)
     ours = (name_of_module, name_in_jax(name_of_module))
     for name, value in module.items():
-        if _ADAPTS in getattr(value, "__dict__", ()) and name[0] != "_" and not value.__module__.startswith(PACKAGE):
-            value.__module__, value.__qualname__ = name_of_module, name  # where a pickle finds it
+        _found_by_pickles(value, name_of_module, name)
     public = {name for name, value in module.items() if name[0] != "_" and getattr(value, "__module__", None) in ours}
     defined = {*module.get("__all__", public)}
     make_boundaries(module, public)
@@ -68,6 +67,7 @@ def facade(
             there = importlib.import_module(home)
             if home.startswith(PACKAGE):
                 make_boundaries(vars(there), [attribute])
+                _found_by_pickles(getattr(there, attribute), home, attribute)
             value = _documented(getattr(there, attribute), name_of_module, name)
         elif not name.startswith("__") and name in inherited():
             value = getattr(_loaded(str(base)), name)
@@ -75,7 +75,7 @@ def facade(
                 value = _submodule(name_of_module, name) or value
             elif name in adapted:
                 value = adapted[name](value)
-                value.__module__, value.__qualname__ = name_of_module, name  # where a pickle finds it
+                _found_by_pickles(value, name_of_module, name)
         elif (value := _submodule(name_of_module, name)) is None:
             raise absent(name_of_module, name)
         module[name] = value
@@ -101,6 +101,12 @@ def adapter(call: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return adapt
+
+
+def _found_by_pickles(value: Any, module: str, name: str) -> None:
+    """Have what `adapter` made say where it is, instead of where that is which it stands for."""
+    if _ADAPTS in getattr(value, "__dict__", ()) and not value.__module__.startswith(PACKAGE):
+        value.__module__, value.__qualname__ = module, name
 
 
 def _loaded(base: str) -> Any:

@@ -42,7 +42,7 @@ def swap(ref: pb.Ref, idx: Any, value: Any) -> pb.Array:
 
 
 def addupdate(ref: pb.Ref, idx: Any, x: Any) -> None:
-    set(ref, idx, get(ref, idx) + x)
+    ref.addupdate(x, ... if idx is None else idx)
 
 
 facade(globals(), own={"pullback": "Ref freeze", "structs": "AbstractRef"})

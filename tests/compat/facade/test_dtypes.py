@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.compat.jax as jax
 from pullback.compat.jax import dtypes, lax
 from pullback.compat.jax import numpy as jnp
 from pullback.core.modes import default_bits, narrowing, overriding
@@ -161,7 +162,20 @@ def test_functions_whose_results_are_of_other_dtypes_than_numpys():
 
 def test_arguments_that_only_jaxs_functions_take():
     assert jnp.array_equal([1], [1]) and jnp.array_equiv([[1], [1]], [1])
-    assert np.array_equal(jnp.put(jnp.arange(3), jnp.array([7]), 9, inplace=False), [0, 1, 9])
+
+
+def test_what_is_put_beyond_the_ends_is_put_at_the_ends():
+    for put in (jnp.put, jax.jit(jnp.put, static_argnames=("mode", "inplace"))):
+        assert np.array_equal(put(jnp.arange(3), jnp.array([7]), 9, inplace=False), [0, 1, 9])
+        assert np.array_equal(put(jnp.arange(5), jnp.array([-2, -20, 20], "int8"), 9, inplace=False), [9, 1, 2, 9, 9])
+        assert np.array_equal(put(jnp.arange(5), jnp.array([-2, 1]), 9, mode="clip", inplace=False), [9, 9, 2, 3, 4])
+
+
+def test_quotients_of_integers_at_places_are_floats():
+    x = jnp.arange(4)
+    for out in (x.at[1:3].divide(2), jax.jit(lambda x: x.at[1:3].divide(2))(x), x.at[x % 3 > 0].divide(2)):
+        assert out.dtype == np.float32 and np.array_equal(out, [0, 0.5, 1, 3])
+    assert jnp.ones(2, "bfloat16").at[0].divide(4).dtype == jnp.bfloat16
 
 
 def test_a_sharding_over_one_device_is_a_device():

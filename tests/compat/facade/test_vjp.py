@@ -55,3 +55,14 @@ def test_a_linear_function_takes_tangents_of_the_dtypes_of_its_arguments() -> No
     _, pushed = jax.linearize(lambda x: x, 1.0)
     with pytest.raises(ValueError, match="tangent"):
         pushed(1)
+
+
+def test_what_is_added_to_a_ref_at_equal_places_adds_up() -> None:
+    def added(x: object) -> object:
+        one = jax.new_ref(jnp.zeros(3))
+        ref.addupdate(one, jnp.array([0, 0, 2]), x)
+        ref.addupdate(one, None, 1.0)
+        return jax.freeze(one)
+
+    for run in (added, jax.jit(added)):
+        assert run(jnp.array([1.0, 2.0, 4.0])).tolist() == [4.0, 1.0, 5.0]

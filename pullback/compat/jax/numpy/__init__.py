@@ -147,12 +147,6 @@ def isrealobj(x: Any) -> bool:
 
 
 @api_boundary
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
-    """As pullback's; indices out of bounds are moved inside."""
-    return own.put(a, ind, v, mode or "clip", inplace=inplace)
-
-
-@api_boundary
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """As pullback's, of lists too."""
     return own.array_equal(own.asarray(a1), own.asarray(a2), equal_nan=equal_nan)
