@@ -50,8 +50,8 @@ class Mode:
             else they raise IndexError. A derivative leaves out the places that were read for them. Then a known singular matrix
             is no error either: results are NaN, as of a traced one; and `bincount` counts known negative numbers as 0.
         truncates: whether what is written into an array of a lower kind (a float into integers) is converted, with a
-            FutureWarning; else that is a DtypeError. Then `.at[].divide` of integers gives floats, and a Python integer keeps its low bits where it meets integers that are
-            too narrow for it; else that is an OverflowError.
+            FutureWarning; else that is a DtypeError. Then `.at[].divide` of integers gives floats, and a Python integer keeps
+            its low bits where it meets integers that are too narrow for it; else that is an OverflowError.
         lists: whether a list is an index, x[[0, 1]], as the array of it is; else that is a TypeError.
         floats: the width of what functions of real numbers make of integers: the default one, or, where that is 64 bits, "own":
             64 bits of those of 64 bits, and 32 of others.
