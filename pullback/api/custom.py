@@ -69,6 +69,7 @@ class CustomFunction:
 
     _kind = "custom"
     _any_precision = False  # whether cotangents may be of another one than the arguments, and stand for whole parts of these
+    _own_precision = False  # whether tangents must have the dtypes of the outputs, also those that are Python's numbers
 
     def __new__(cls, fun: Function | None = None, *args: Any, **kwargs: Any) -> Any:
         """Without a function, a decorator: `@pb.custom_jvp(nondiff_argnums=0)`."""

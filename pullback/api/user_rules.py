@@ -393,6 +393,7 @@ class UserRules:
             what: how errors call the rule. root: and the tree. other: what it must be like.
         """
         loose = role is Role.COTANGENT and self.function._any_precision
+        strict = role is Role.TANGENT and self.function._own_precision
         allowed = leaf_for_any_part if loose else none_for_anything if role is Role.COTANGENT else none_for_leaf
         leaves, given = self.kind.flatten(tree)
         model, whole = types, structure
@@ -408,7 +409,7 @@ class UserRules:
         leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
         fitted = []
         for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
-            fit = _fit(leaf, type, role, loose)
+            fit = _fit(leaf, type, role, loose, strict)
             if isinstance(fit, _Misfit):
                 path = structure_paths(structure, root)[index]
                 raise fit.error(f"{what} returned: {path} is {brief(leaf)} where {other} has {type}.")
@@ -455,7 +456,7 @@ class _Misfit(NamedTuple):
     error: type[Exception]
 
 
-def _fit(leaf: Any, type: ArrayType, role: Role, any_precision: bool) -> Any:
+def _fit(leaf: Any, type: ArrayType, role: Role, any_precision: bool, own_precision: bool) -> Any:
     """A leaf of what a rule returned: as an array, or ZERO; a `_Misfit` where it is not of the type that it must have."""
     inexact = kind(type.dtype) in "fc"
     if role is not Role.VALUE:
@@ -476,6 +477,8 @@ def _fit(leaf: Any, type: ArrayType, role: Role, any_precision: bool) -> Any:
         return ZERO
     if own.shape != type.shape:
         return _Misfit(ShapeError)
+    if own_precision and (own.dtype is not type.dtype or not inexact):
+        return _Misfit(DtypeError)
     if own.dtype is not type.dtype:
         # a Python number takes the dtype that is wanted, and what is wanted of a Python number need not have its dtype
         follows = any_precision or own.weak or (type.weak and role is not Role.VALUE and kind(own.dtype) == kind(type.dtype))

@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 class Custom(CustomFunction):
     """A function with rules of its own, of JAX's trees."""
 
-    _any_precision = True
+    _any_precision = _own_precision = True
     _own = ""  # which of RuleFunctions' fields it is for
 
     def __init__(self, fun: Function, *args: Any, **kwargs: Any) -> None:

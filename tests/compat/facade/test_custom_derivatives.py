@@ -100,6 +100,28 @@ def named(name: str) -> Any:
     return f
 
 
+@pytest.mark.parametrize("tangent", [1, True, np.int32(1), np.float16(1.0), 1j])
+@pytest.mark.parametrize("each", [False, True])
+def test_tangents_have_the_dtype_of_their_output(tangent: Any, each: bool) -> None:
+    f = jax.custom_jvp(lambda x: x * 2.0)
+    if each:
+        f.defjvps(lambda t, out, x: tangent)
+    else:
+        f.defjvp(lambda primals, tangents: (f(*primals), tangent))
+    for x in (1.0, jnp.float32(1.0)):
+        with pytest.raises(TypeError, match=r"returned: tangent is .* where the output has ~?f32\[\]"):
+            jax.jvp(f, (x,), (jnp.float32(1.0),))
+        with pytest.raises(TypeError, match="returned: tangent is"):
+            jax.grad(f)(x)
+
+
+def test_the_tangent_of_an_integer_is_of_float0() -> None:
+    f = jax.custom_jvp(lambda x: (x, 3))
+    f.defjvp(lambda primals, tangents: (f(*primals), (tangents[0], 0)))
+    with pytest.raises(TypeError, match=r"returned: tangent\[1\] is 0 where the output has"):
+        jax.jvp(f, (1.0,), (1.0,))
+
+
 def test_cotangents_may_have_none_and_another_precision() -> None:
     f = jax.custom_vjp(lambda a, b, c: a["x"].astype("float32") + b + c)
     f.defvjp(lambda a, b, c: (f(a, b, c), None), lambda _, ct: ({"x": ct}, None, ct))
