@@ -365,23 +365,26 @@ def _holds_tracer(value: Any, seen: set[int]) -> bool:
     if isinstance(value, Tracer) or id(value) in seen:
         return isinstance(value, Tracer)
     seen.add(id(value))
-    parts: list[Any] = []
+    return any([_holds_tracer(part, seen) for part in held_by(value)])
+
+
+def held_by(value: Any) -> list[Any]:
+    """What stands in a function's closure and defaults, or in a container."""
     if isinstance(value, FunctionType):
         parts = [value.__defaults__, value.__kwdefaults__]
         for cell in value.__closure__ or ():
             with contextlib.suppress(ValueError):  # not filled yet
                 parts.append(cell.cell_contents)
-    elif isinstance(value, (tuple, list)):
-        parts = [*value]
-    elif isinstance(value, dict):
-        parts = [*value.values()]
-    elif isinstance(value, functools.partial):
-        parts = [value.func, value.args, value.keywords]
-    elif isinstance(value, MethodType):
-        parts = [value.__func__, value.__self__]
-    elif isinstance(value, CustomFunction):
-        parts = [value.fun, value.rules]
-    return any([_holds_tracer(part, seen) for part in parts])
+        return parts
+    if isinstance(value, (tuple, list)):
+        return [*value]
+    if isinstance(value, dict):
+        return [*value.values()]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    return [value.fun, value.rules] if isinstance(value, CustomFunction) else []
 
 
 def _refuse_younger(rules: CustomRules, leaves: Sequence[Any], outs: Sequence[Any]) -> None:

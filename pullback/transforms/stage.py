@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class Staged(Tracer):
 class StagingTrace(Recorder):
     """Records equations. Arrays and older tracers that the function closes over become constants and captures."""
 
-    __slots__ = ("batch_axes", "captures", "constants", "equations", "places", "seen", "transformation", "zeros")
+    __slots__ = ("batch_axes", "captures", "constants", "equations", "kept", "places", "seen", "transformation", "zeros")
 
     def __init__(self, function: Callable[..., Any] | None = None, transformation: str = "jit") -> None:
         super().__init__(function)
@@ -58,7 +58,8 @@ class StagingTrace(Recorder):
         self.transformation = transformation
         self.equations: list[Equation] = []
         self.constants: dict[int, tuple[Variable, Array]] = {}
-        self.captures: dict[int, tuple[Variable, Tracer]] = {}
+        self.kept: Collection[int] = ()  # ids of Arrays that become captures, as if they were traced
+        self.captures: dict[int, tuple[Variable, Tracer | Array]] = {}
         self.batch_axes: dict[Variable, frozenset[int]] = {}  # as far as vmap has said so
         self.zeros: set[Variable] = set()  # as `is_zero` has found them
         self.places: dict[Ref, tuple[Staged, Ref]] = {}  # of Refs of outside: the value at the start, and the Ref here
@@ -73,6 +74,8 @@ class StagingTrace(Recorder):
                 raise escaped(value)
             return self.captures.setdefault(id(value), (Variable(value.type), value))[0]
         array = as_array(value)
+        if id(array) in self.kept:
+            return self.captures.setdefault(id(array), (Variable(array.type), array))[0]
         if not array.type.shape:
             return Literal(array)
         known = self.constants.get(id(array))
@@ -156,6 +159,7 @@ def stage(
     arguments: Sequence[str] = (),
     transformation: str = "jit",
     refs: list[Ref] | None = None,
+    kept: Collection[Array] = (),
 ) -> tuple[Program, tuple[Any, ...]]:
     """Record a flat function of values of the given types, which returns a sequence of values.
 
@@ -167,8 +171,11 @@ def stage(
         name: what the Program is called. described: the user's function, for error messages.
         arguments: how error messages call each argument. transformation: what they say is being done to the function.
         refs: where to put the Refs, in the order of their values. Without it a function that writes to one is refused.
+        kept: Arrays that become extra inputs where the function uses them, as older tracers do, in the order of first use.
     """
     trace = StagingTrace(described or function, transformation)
+    if kept:
+        trace.kept = {id(array) for array in kept}
     inputs = [Variable(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import pullback as pb
+from pullback.api.custom import held_by
 from pullback.api.functions import chosen_arguments
 from pullback.compat.jax.jaxprs import DebugInfo, closed_jaxpr_of, with_refs
 from pullback.compat.jax.structs import AbstractValue, ShapeDtypeStruct, aval_of, struct_of, type_of
@@ -58,6 +60,22 @@ def _folded(program: Program) -> Program:
     return Program(program.inputs, equations, outputs, program.constants, program.name, program.batch_axes)
 
 
+def _closed_over(value: Any, seen: dict[int, Any]) -> list[Array]:
+    """The Arrays that a function's closure holds, also in trees and functions there, and those among its globals. JAX makes a
+    const of each, even a 0-d one, so that a function has the same consts in the same order whether these are traced or not."""
+    if id(value) in seen:
+        return []
+    seen[id(value)] = value  # kept, so that no other object gets its id
+    if isinstance(value, Array):
+        return [value]
+    parts = held_by(value) or flatten(value, lambda x: x is not value)[0]
+    found = [array for part in parts for array in _closed_over(part, seen)]
+    if isinstance(value, FunctionType):
+        used = [value.__globals__.get(name) for name in value.__code__.co_names]
+        found += [x for x in used if isinstance(x, Array)]
+    return found
+
+
 def make_jaxpr(
     fun: Function,
     static_argnums: Any = (),
@@ -93,7 +111,8 @@ def make_jaxpr(
                 stack.enter_context(named_axis(name, BatchTrace(Axis(size, name))))
             refs: list[Ref] = []
             name = name_of(fun, "fun")
-            program, captures = stage(flat, [type_of(x) for x in leaves], name=name, described=fun, refs=refs)
+            types, kept = [type_of(x) for x in leaves], _closed_over(fun, {})
+            program, captures = stage(flat, types, name=name, described=fun, refs=refs, kept=kept)
         program, (out_structure, changed) = _folded(program), found
         written = len(program.outputs) - out_structure.num_leaves
         jaxpr = closed_jaxpr_of(program, captures, DebugInfo("make_jaxpr", name))

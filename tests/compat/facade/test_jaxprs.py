@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
+from typing import Any
 
 import numpy as np
 import pullback.compat.jax.extend.core as extend_core
@@ -366,3 +368,33 @@ def test_refs_are_read_and_written_by_a_jaxpr():
         out[...]
     with pytest.raises(ValueError, match="was given a Ref twice, or one that it also closes over"):
         jax.make_jaxpr(lambda ref: ref[...] + count[...])(count)
+
+
+SCALE, ANOTHER = jnp.array(2.0), jnp.array(2.0)
+
+
+def test_consts_are_the_same_whether_they_are_traced_or_not() -> None:
+    first, second, zeros, more = jnp.array(3), jnp.array(3.0), jnp.zeros(2), jnp.zeros(2)
+    tree = {"zeros": [zeros, functools.partial(lambda x, y: x * y, more)], 1: second}  # keys without an order
+
+    def f(x: Any, tree: Any, first: Any) -> Any:
+        def inner(x: Any, scale: Any = first) -> Any:
+            return tree["zeros"][1](x * scale) + tree["zeros"][0] * tree[1] * np.float32(4.0) + 1.0
+
+        return jax.make_jaxpr(inner)(x)
+
+    known = f(1.0, tree, first)
+    assert [id(const) for const in known.consts] == [id(x) for x in (first, more, zeros, second)]
+    traced: list[Any] = []
+
+    def watched(first: Any, second: Any, zeros: Any, more: Any) -> None:
+        traced.append(f(1.0, {"zeros": [zeros, functools.partial(lambda x, y: x * y, more)], 1: second}, first))
+
+    jax.jit(watched)(first, second, zeros, more)
+    assert known.in_avals == traced[0].in_avals
+    assert [const.shape for const in traced[0].consts] == [const.shape for const in known.consts]
+    assert [eqn.primitive for eqn in traced[0].eqns] == [eqn.primitive for eqn in known.eqns]
+    of_globals = jax.make_jaxpr(lambda x: x * SCALE + ANOTHER)(1.0)
+    assert of_globals.consts[0] is SCALE and of_globals.consts[1] is ANOTHER
+    assert str(jax.make_jaxpr(lambda x: SCALE)(1.0)) == "{ lambda a:f32[]; b:f32[]. let  in (a,) }"
+    assert float(extend_core.jaxpr_as_fun(of_globals)(3.0)[0]) == 8.0

@@ -54,6 +54,10 @@ def minimum(a):
 
 
 results["minimum"] = [value.round(3).tolist() for value in (minimum(x), jax.jit(jax.jacrev(minimum))(x))]
+memory = optx.LBFGS(1e-5, 1e-5)  # keeps its Hessian as a function, whose consts each branch of a cond must have
+results["minimum from few gradients"] = (
+    optx.minimise(lambda y, args: jnp.sum((y - args) ** 2 + y**4), memory, jnp.zeros(3), x).value.round(3).tolist()
+)
 fitted = optx.least_squares(lambda y, a: y**2 - a, optx.LevenbergMarquardt(1e-6, 1e-6), jnp.ones(3), x).value
 results["fit"] = fitted.tolist()
 point = lambda a: optx.fixed_point(lambda y, a: jnp.cos(a * y), optx.FixedPointIteration(1e-6, 1e-6), jnp.array(1.0), a).value  # noqa: E731
