@@ -73,8 +73,9 @@ def _is_traced(tree: Any) -> bool:
 
 
 def _entered(leaf: Any, what: str) -> Any:
-    """A leaf as an array, or Python's number as it is."""
-    return leaf if leaf.__class__ in (float, int, bool, complex) else array_leaf(leaf, lambda: what, trivial=True)
+    """A leaf as an array, or Python's number as it is, if there can be an array of it."""
+    found = array_leaf(leaf, lambda: what, trivial=True)
+    return leaf if leaf.__class__ in (float, int, bool, complex) else found
 
 
 class custom_jvp(Custom, pb.custom_jvp):

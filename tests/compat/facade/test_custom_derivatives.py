@@ -303,5 +303,7 @@ def test_pythons_numbers_stay_what_they_are_where_nothing_is_traced(make: Any) -
     assert isinstance(jax.jit(f)(2.0, 3)["x"], jax.Array)
     with pytest.raises(pb.errors.LeafError, match="what <lambda> returned is 'a'"):
         ruled(make, lambda x: "a")(1.0)
+    with pytest.raises(OverflowError):
+        f(2**40, 1)
     with pytest.raises(pb.errors.LeafError, match="an argument of <lambda> is 'a'"):
         ruled(make, lambda x: 1.0)("a")
