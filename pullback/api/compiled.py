@@ -287,9 +287,10 @@ class Jitted:
     def _explain(self, key: Any, paths: list[str]) -> str:
         """What makes a call's signature differ from the nearest one that was seen."""
         name = f"jit of {describe(self._fun)}"
-        if not self._signatures:
+        seen = list(self._signatures)  # at once: other threads may add to them
+        if not seen:
             return f"{name}: traced, since it is called for the first time."
-        nearest = min([differences(self._fun, seen, key, paths, self._trees_taken) for seen in self._signatures], key=len)
+        nearest = min([differences(self._fun, one, key, paths, self._trees_taken) for one in seen], key=len)
         listed = "\n  ".join(dict.fromkeys(nearest))
         return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
 
