@@ -33,7 +33,7 @@ def checkpoint(
         raise NotImplementedError("jax.checkpoint has no option concrete any more: static_argnums stands in its place.")
     own = policy is None or type(policy).__module__.startswith("pullback.")
     made = pb.checkpoint(
-        kept(of_jax_trees(fun), fun) if callable(fun) else fun,  # pullback says so
+        kept(fun),
         policy=policy if own else _Policy(policy),
         static_argnums=static_argnums,
         static_argnames=static_argnames,

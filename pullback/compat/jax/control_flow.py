@@ -53,12 +53,12 @@ def scan(
                 " the jitted function (static_argnums, static_argnames)."
             )
 
-    return pb.lax.scan(kept(of_jax_trees(f), f), init, xs, length, reverse, unroll)
+    return pb.lax.scan(kept(f), init, xs, length, reverse, unroll)
 
 
 def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     _callable("while_loop", "body_fun and cond_fun", cond_fun, body_fun)
-    return pb.lax.while_loop(kept(of_jax_trees(cond_fun), cond_fun), kept(of_jax_trees(body_fun), body_fun), init_val)
+    return pb.lax.while_loop(kept(cond_fun), kept(body_fun), init_val)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unroll: int | bool | None = None) -> Any:
@@ -75,7 +75,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any, *, unro
             f"fori_loop unrolls a loop only whose bounds are known when it is traced, but got {unroll=} with a traced"
             f" {'lower' if isinstance(lower, Tracer) else 'upper'}. Leave unroll out, or make the bounds static arguments."
         )
-    return pb.lax.fori_loop(lower, upper, kept(of_jax_trees(body_fun), body_fun), init_val, unroll=unroll)
+    return pb.lax.fori_loop(lower, upper, kept(body_fun), init_val, unroll=unroll)
 
 
 _NO_OPERAND = object()
@@ -103,7 +103,7 @@ def switch(index: Any, branches: Sequence[Function], *operands: Any, operand: An
 
 def _choose(what: str, index: Any, branches: Sequence[Function], operands: Sequence[Any]) -> Any:
     """What JAX's branches return: weak where the first one's results are, whatever the others return."""
-    return choose(what, index, [kept(of_jax_trees(branch), branch) for branch in branches], operands, weak_as_first=True)
+    return choose(what, index, [kept(branch) for branch in branches], operands, weak_as_first=True)
 
 
 def map(f: Function, xs: Any, *, batch_size: int | None = None) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ from pullback.api.functions import parameters_of
 from pullback.api.stages import flags_of
 from pullback.api.traced import Traced, keep_traces
 from pullback.compat.jax.sharding import check_whole
-from pullback.compat.jax.trees import JAX_TREES, flatten
+from pullback.compat.jax.trees import JAX_TREES, flatten, of_jax_trees
 from pullback.core.bounded import Bounded
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe
@@ -92,11 +92,12 @@ _shared: WeakKeyDictionary[Any, dict[Any, Bounded[Any, Signature]]] = WeakKeyDic
 _bodies: WeakKeyDictionary[FunctionType, Bounded[Any, Traced]] = WeakKeyDictionary()
 
 
-def kept(made: Callable[..., Any], fun: Callable[..., Any], fixed: Hashable = ()) -> Callable[..., Any]:
-    """A function that calls `fun`, and depends on nothing else but what is `fixed`, traced once for each kind of arguments, as
-    JAX traces the functions of its loops, branches and checkpoints."""
+def kept(fun: Any) -> Any:
+    """As `of_jax_trees`, and the function is traced once for each kind of arguments, as JAX traces the functions of its loops,
+    branches and checkpoints."""
+    made = of_jax_trees(fun)
     if isinstance(fun, FunctionType):  # others may be equal, or change, or live no longer than the call
-        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), (fun.__code__, fixed))
+        keep_traces(made, _bodies.setdefault(fun, Bounded(MAX_SIGNATURES)), fun.__code__)
     return made
 
 
