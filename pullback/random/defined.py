@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -122,9 +123,7 @@ def define_generator(
         True:bool[]:cpu(0)
     """
     shape = tuple(key_shape)
-    words = 1
-    for size in shape:
-        words *= size
+    words = math.prod(shape)
     if name in GENERATORS and not GENERATORS[name].defined:
         raise ValueError(f"pullback has a generator {name!r} itself: give yours another name.")
     if words not in (1, 2, 4):
