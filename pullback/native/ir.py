@@ -1,7 +1,7 @@
 """Functions as LLVM text: values, instructions, loops, branches. Knows nothing of arrays.
 
-A value is a number or a vector of `lanes` numbers. Its kind is a dtype by its short name: `f32`, `u8`, `i1` for bool, `ptr`, and
-`i64` for indices. Numbers of 16-bit floating dtypes are held as float32, and rounded after each operation, as NumPy does.
+A value is a number or a vector of `lanes` numbers. Its kind is a dtype by its short name: `f32`, `u8`, `i1` for bool; or `ptr`.
+Indices are `i64`. Numbers of 16-bit floating dtypes are held as float32, and rounded after each operation, as NumPy does.
 
 Each instruction without effects is written once in the block that dominates its uses: the text is its own key. Each adds to the
 *weight* of what is written, which counts vector instructions, times the trips of the loops around them: some 0.15 ns each.
@@ -20,11 +20,18 @@ import numpy as np
 BITS = {
     "i1": 1,
     **{f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)},
-    **{"f16": 16, "bf16": 16, "half": 16, "f32": 32, "f64": 64},
+    "f16": 16,
+    "bf16": 16,
+    "half": 16,
+    "f32": 32,
+    "f64": 64,
 }
 _LLVM = {
     **{kind: f"i{bits}" for kind, bits in BITS.items()},
-    **{"f16": "float", "bf16": "float", "f32": "float", "f64": "double", "half": "half", "ptr": "ptr"},
+    **dict.fromkeys(("f16", "bf16", "f32"), "float"),
+    "f64": "double",
+    "half": "half",
+    "ptr": "ptr",
 }
 _MEMORY = _LLVM | {"i1": "i8", "f16": "half", "bf16": "i16"}  # what lies in memory
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
@@ -86,7 +93,8 @@ class Module:
 
     Attributes:
         vector_bytes: how wide the machine's vectors are.
-        functions: internal functions by their names, each with the kind of its result. declarations: of what is called from outside.
+        functions: internal functions by their names, each with the kind of its result.
+        declarations: of what is called from outside.
     """
 
     def __init__(self, vector_bytes: int = 32) -> None:
@@ -111,6 +119,7 @@ class Code:
         self.trips = 1.0
         self.block = "entry"
         self.scopes: list[dict[Any, Any]] = [{}]
+        self.stops = False  # whether some loop may end the function early
         self._prefix = prefix
         self._count = 0
 
