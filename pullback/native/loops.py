@@ -190,8 +190,8 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
                 late.append(None)
         outs = it.emit(body, arrays, aims)
         for out, aim in zip(outs[count:], late):
-            if pointer is not None:
-                store(code, out, pointer)
+            if aim is not None:
+                store(code, out, aim)
         return carried.stepped(parts, spare, outs[:count])
 
     last = flow.loop(code, 0, length, 1, carried.start(), step)
