@@ -85,6 +85,10 @@ class Value:
         return f"{self.type} {self.text}"
 
 
+class _TooHeavy(Exception):
+    """An alternative weighs more than another one."""
+
+
 Index = int | Value  # of an element: known, or an i64
 
 
@@ -120,6 +124,7 @@ class Code:
         self.block = "entry"
         self.scopes: list[dict[Any, Any]] = [{}]
         self.stops = False  # whether some loop may end the function early
+        self._limit = math.inf  # of the weight, while an alternative is tried
         self._prefix = prefix
         self._count = 0
 
@@ -135,6 +140,8 @@ class Code:
     def weigh(self, kind: str, lanes: int | None, times: float = 1.0) -> None:
         width = 1 if lanes is None else -(-lanes * size_of(_SHORT.get(kind, kind)) // self.module.vector_bytes)
         self.weight += self.trips * times * width
+        if self.weight > self._limit:
+            raise _TooHeavy
 
     def known(self, key: Any) -> Any:
         """What is remembered under a key here or in a block that dominates this one; None if nothing is."""
@@ -387,16 +394,29 @@ class Code:
         """The result of the alternative that weighs least. Each is written, and all but one are taken back."""
         if len(alternatives) == 1:
             return alternatives[0]()
-        weights = []
-        for write in alternatives:
-            before = len(self.lines), len(self.allocated), self._count, self.block, self.workspace, self.weight
+        weights = [math.inf] * len(alternatives)
+        before, outer = self._state(), self._limit
+        for i, write in enumerate(alternatives):
+            self._limit = min(outer, before[-1] + min(weights))
             self.scopes.append({})
-            write()
-            self.scopes.pop()
-            weights.append(self.weight - before[-1])
-            del self.lines[before[0] :], self.allocated[before[1] :]
-            _, _, self._count, self.block, self.workspace, self.weight = before
+            try:
+                write()
+                weights[i] = self.weight - before[-1]
+            except _TooHeavy:
+                pass  # another one weighs less, or what this is a part of is given up
+            finally:
+                self._return_to(before)
+        self._limit = outer
         return alternatives[weights.index(min(weights))]()
+
+    def _state(self) -> tuple[Any, ...]:
+        counts = len(self.lines), len(self.allocated), len(self.scopes)
+        return (*counts, self._count, self.block, self.workspace, self.stops, self.trips, self.weight)
+
+    def _return_to(self, state: tuple[Any, ...]) -> None:
+        lines, allocated, scopes, *rest = state
+        del self.lines[lines:], self.allocated[allocated:], self.scopes[scopes:]
+        self._count, self.block, self.workspace, self.stops, self.trips, self.weight = rest
 
     # ---- indices ----
 
