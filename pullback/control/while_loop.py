@@ -76,8 +76,8 @@ STEPS_A_LEVEL = 32
 class while_loop(Holder):
     """Apply `body` to the carry while `condition` of it holds, and at most `max_steps` times.
 
-    `exits` promises of a batched loop that the condition is whether any element of the first carry holds, and that a step leaves
-    the batch elements alone for which it does not: so a further batch axis adds nothing to the step.
+    `exits` promises of a batched loop that the condition is whether any element of the first carry holds, and that a step
+    leaves the batch elements alone for which it does not: so a further batch axis adds nothing to the step.
     """
 
     wiring = Wiring("body", consts="num_consts", test="condition")

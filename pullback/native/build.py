@@ -25,7 +25,6 @@ attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
 
 # Above this weight the blocks of rows are divided among threads.
 PARALLEL = 1_000_000
-PARTS = 64  # into so many at most: neighbouring blocks stay together
 
 
 def build(program: Program, graph: Graph, vector_bytes: int) -> Kernel:

@@ -4,8 +4,8 @@ The leading axes of the largest arrays are the rows. Whatever is computed row by
 registers, and what is not used afterwards never reaches memory. Sums over all rows are kept in registers meanwhile. A loop that
 runs until the last row has ended becomes one for each block, if rows that have ended stand still.
 
-A graph for a block is the graph itself with other shapes: its rows are one axis of the block's length. So each operation needs to
-say only whether it does the same for every row, and what becomes of its parameters (`_MAPPED`).
+A graph for a block is the graph itself with other shapes: its rows are one axis of the block's length. So each operation needs
+to say only whether it does the same for every row, and what becomes of its parameters (`_MAPPED`).
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[_Analysis, Node,
 
 def _whole(node: Node) -> bool:
     params, size = node.params, node.operands[0].shape[0]
-    return params["start_indices"][0] == 0 and params["limit_indices"][0] == size and params["strides"][0] == 1
+    return bool(params["start_indices"][0] == 0 and params["limit_indices"][0] == size and params["strides"][0] == 1)
 
 
 _MAPPED: dict[str, Callable[[_Analysis, Node, Sequence[str | None]], str | None]] = {
@@ -284,8 +284,8 @@ _MOVES = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "iota"
 def _stand_still(node: Node, makers: dict[str, Node]) -> bool:
     """Whether the rows of a block can be left alone as soon as the loop's test fails for all of them.
 
-    The test has to be that some element of one part p of the carry holds. Where p is false, a step must not change the rest of the
-    carry; and p must be a function of the rest of the carry, before the loop as after each step, so that it stays false too.
+    The test has to be that some element of one part p of the carry holds. Where p is false, a step must not change the rest of
+    the carry; and p must be a function of the rest of the carry, before the loop as after each step, so that it stays false too.
     """
     test, body = node.graphs
     consts = node.params["consts"]
@@ -324,7 +324,7 @@ def _stand_still(node: Node, makers: dict[str, Node]) -> bool:
         after.leaves[own.name] = functools.partial(before, outer)
     start = node.operands[consts + which]
     axes = tuple(range(len(start.shape)))
-    return after(body.outputs[which], axes) == before(start, axes)
+    return bool(after(body.outputs[which], axes) == before(start, axes))
 
 
 class _Spelling:
