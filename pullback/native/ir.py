@@ -37,6 +37,7 @@ _MEMORY = _LLVM | {"i1": "i8", "f16": "half", "bf16": "i16"}  # what lies in mem
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
+MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
 POLLED_WEIGHT = 1 << 22  # a long loop asks about every so many instructions, some 1 ms, whether it is to stop
 
 
@@ -83,6 +84,10 @@ class Value:
 
     def __repr__(self) -> str:
         return f"{self.type} {self.text}"
+
+
+class TooLong(Exception):
+    """A function has so many instructions that compiling it takes too long."""
 
 
 class _TooHeavy(Exception):
@@ -143,6 +148,8 @@ class Code:
         self.weight += self.trips * times * self._width(kind, lanes)
         if self.weight > self._limit:
             raise _TooHeavy
+        if len(self.lines) > MOST_LINES:
+            raise TooLong(f"its code takes more than {MOST_LINES} instructions")
 
     def _width(self, kind: str, lanes: int | None) -> int:
         """How many vectors of the machine a value takes."""
