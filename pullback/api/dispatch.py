@@ -157,7 +157,17 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     if finding is None:
         return None
     (found, lent, scope), (built, made) = finding, _building(signature, executable.result_class, inlined[0])
-    names = scope | made | inlined[1] | _SURROUNDINGS | {"mode": current_mode()}
+    return _assembled(signature, found, [built[0], *lent, *built[1:]], scope | made | inlined[1], bool(lent))
+
+
+def _assembled(signature: Signature, found: list[str], run: list[str], names: dict[str, Any], borrows: bool) -> FastPath:
+    """The fast path of which these are the parts.
+
+    Arguments:
+        found: source that looks at the arguments, and breaks if the call is another one.
+        run: source that runs and returns the output; it may break, too.
+        names: what both refer to.
+    """
     # Parameters by name, since to make a tuple of arguments and to take it apart takes as long as to look at one
     positional = [f"args_{i}" for i in range(len(signature.trees.node(signature.structure.children()[0])[2]))]
     # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
@@ -176,14 +186,13 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
         "        except BaseException as error:",
         *[f"            {line}" for line in failed],
         "        try:",
-        f"            {built[0]}",
-        *[f"            {line}" for line in [*lent, *built[1:]]],
+        *[f"            {line}" for line in run],
         "        except BaseException as error:",
         *[f"            {line}" for line in failed],
         f"    {given}",
         "    return otherwise(*args, **kwargs)",
     ]
-    return FastPath(source, names, bool(lent))
+    return FastPath(source, names | _SURROUNDINGS | {"mode": current_mode()}, borrows)
 
 
 ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
@@ -231,7 +240,7 @@ def _finding(
         buffers = []
         for i, (name, leaf, type, given) in enumerate(zip(names, leaves, types, donated, strict=True)):
             kind = leaf.__class__
-            scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
+            scope[f"t{i}"] = type
             buffer = ""
             if kind is Array:
                 more = f" or {name}.__class__ is not Array" if given else "" if taken[i] else f" or {_GONE.format(name)}"
@@ -241,7 +250,7 @@ def _finding(
                 lines.append(f"if {name}.__class__ is not {kind.__name__}: break")
                 buffer = f"from_python({name})" if given else f"scalar_buffer({name}, t{i})"
             elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
-                scope[f"k{i}"] = kind
+                scope |= {f"k{i}": kind, f"s{i}": type.shape, f"d{i}": type.dtype}
                 more = f" or {name}.dtype is not d{i} and {name}.dtype != d{i} or {name}.shape != s{i}"
                 lines.append(f"if {name}.__class__ is not k{i}{more if kind is np.ndarray else ''}: break")
                 # A larger one is shared with the device, if the call ends before anybody can write to it
