@@ -105,26 +105,12 @@ class Jitted:
         self._take([])
         _instances[id(self)] = self
 
-    def _checked_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call for which there is no fast path."""
-        try:
-            return self._call(args, kwargs)
-        except BaseException as error:
-            self._failed(error, args, kwargs)
-            raise
-
-    def _failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make an error say what a user can know of this call."""
-        if isinstance(error, DonatedBufferError):
-            self._name_argument(error, args, kwargs)
-        trim(error)
-
     def _take(self, paths: list[FastPath]) -> None:
         """Have calls try these fast paths, in their order, and then go the long way."""
         owner = _Owner(self)
         call: Callable[..., Any] = owner
         for path in reversed(paths):
-            call = path.function(call, owner.failed)
+            call = path.function(call, owner.name_argument)
         self._fast_paths, self.__call__ = paths, call
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -389,11 +375,17 @@ class _Owner:
         return found
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._jitted()._checked_call(args, kwargs)
+        try:
+            return self._jitted()._call(args, kwargs)
+        except BaseException as error:
+            if isinstance(error, DonatedBufferError):
+                self.name_argument(error, args, kwargs)
+            trim(error)
+            raise
 
-    def failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """See `Jitted._failed`."""
-        self._jitted()._failed(error, args, kwargs)
+    def name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """See `Jitted._name_argument`."""
+        self._jitted()._name_argument(error, args, kwargs)
 
 
 def clear_caches() -> None:

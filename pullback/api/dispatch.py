@@ -20,9 +20,10 @@ import numpy as np
 from pullback.core.array import Array, from_python
 from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
+from pullback.core.errors import DonatedBufferError
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
-from pullback.core.source import warn
+from pullback.core.source import trim, warn
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
@@ -135,14 +136,14 @@ class FastPath:
         self._made = self._names.pop("call")
         self.borrows = borrows
 
-    def function(self, otherwise: Callable[..., Any], failed: Callable[..., None]) -> Callable[..., Any]:
+    def function(self, otherwise: Callable[..., Any], name_argument: Callable[..., None]) -> Callable[..., Any]:
         """The function that runs such calls, and passes others on.
 
         Arguments:
             otherwise: what to call for others.
-            failed: is told of each error that is on its way out of such a call: `(error, args, kwargs)`.
+            name_argument: makes an error of a donated array say which argument of a call it is: `(error, args, kwargs)`.
         """
-        names = {**self._names, "otherwise": otherwise, "failed": failed}
+        names = {**self._names, "otherwise": otherwise, "name_argument": name_argument}
         code = self._made.__code__.replace()  # what the interpreter learns of names it keeps with the code
         return FunctionType(code, names, None, self._made.__defaults__)
 
@@ -175,30 +176,33 @@ def _assembled(signature: Signature, found: list[str], run: list[str], names: di
     # Python functions of the user's. A buffer that an error keeps from being given back is not missed.
     first = "".join([f"{name}=ABSENT, " for name in positional]) + ("/, " if positional else "")
     given = f"args = tuple([arg for arg in ({''.join([f'{name}, ' for name in positional])}*rest,) if arg is not ABSENT])"
-    failed = [given, "failed(error, args, kwargs)", "raise"]
+    named = ["except DonatedBufferError as error:", f"    {given}", "    name_argument(error, args, kwargs)", "    raise"]
     source = [
         f"def call({first}*rest, **kwargs):",
-        "    while current_mode() is mode and staging() is None and not axes() and not placement.several:",
-        "        try:",
-        *[f"            {line}" for line in found],
-        "        except (AttributeError, KeyError, TypeError, ValueError):",
-        "            break",
-        "        except BaseException as error:",
-        *[f"            {line}" for line in failed],
-        "        try:",
-        *[f"            {line}" for line in run],
-        "        except BaseException as error:",
-        *[f"            {line}" for line in failed],
-        f"    {given}",
-        "    return otherwise(*args, **kwargs)",
+        "    try:",
+        "        while current_mode() is mode and staging() is None and not axes() and not placement.several:",
+        "            try:",
+        *[f"                {line}" for line in found],
+        *[f"            {line}" for line in named],
+        "            except (AttributeError, KeyError, TypeError, ValueError):",
+        "                break",
+        "            try:",
+        *[f"                {line}" for line in run],
+        *[f"            {line}" for line in named],
+        f"        {given}",
+        "        return otherwise(*args, **kwargs)",
+        "    except BaseException as error:",
+        "        trim(error)",
+        "        raise",
     ]
-    return FastPath(source, names | _SURROUNDINGS | {"mode": current_mode()}, borrows)
+    return FastPath(source, names | _SURROUNDINGS | _FAILURES | {"mode": current_mode()}, borrows)
 
 
 ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
 
 # What makes a call another one, whatever its arguments are: a trace that records, named axes, a choice of devices, or a mode
 _SURROUNDINGS = {"staging": innermost_staging, "axes": axes_around, "placement": placement, "current_mode": current_mode}
+_FAILURES = {"DonatedBufferError": DonatedBufferError, "trim": trim}
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
