@@ -39,15 +39,17 @@ def turns(
     contestants: Mapping[str, Callable[[], object]], rounds: int = ROUNDS, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, list[float]]:
     """The seconds that a call of each contestant takes, in each of its turns; by `time.process_time`, those of the processor,
-    which other processes do not lengthen."""
+    which other processes do not lengthen. Every other round goes the other way, since threads and caches are as the one before
+    left them."""
     repeats = {label: _repeats(function) for label, function in contestants.items()}
     times: dict[str, list[float]] = {label: [] for label in contestants}
+    order = list(contestants)
     gc.collect()
     gc.disable()
     try:
-        for _ in range(rounds):
-            for label, function in contestants.items():
-                count = repeats[label]
+        for i in range(rounds):
+            for label in order[:: -1 if i % 2 else 1]:
+                function, count = contestants[label], repeats[label]
                 start = clock()
                 for _ in range(count):
                     function()
@@ -60,7 +62,7 @@ def turns(
 def report(name: str, times: Mapping[str, list[float]], at_least: float | None = None) -> float:
     """Print a row for times taken in turns, in seconds; the first label is ours."""
     ours, *peers = times
-    cells = [f"{label} {_seconds(min(found))}/{_seconds(statistics.median(found))}" for label, found in times.items()]
+    cells = [f"{label} {seconds(min(found))}/{seconds(statistics.median(found))}" for label, found in times.items()]
     first = 0.0
     for peer in peers:
         ratios = [theirs / mine for theirs, mine in zip(times[peer], times[ours], strict=True)]
@@ -75,7 +77,7 @@ def report(name: str, times: Mapping[str, list[float]], at_least: float | None =
     return first
 
 
-def _seconds(value: float) -> str:
+def seconds(value: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if value >= scale:
             return f"{value / scale:.3g}{unit}"

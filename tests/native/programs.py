@@ -1,0 +1,75 @@
+"""What the tests of the native tier share: a function run eagerly, by XLA or natively, and the benchmark's programs."""
+
+from __future__ import annotations
+
+import importlib
+import pathlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from workloads import WORKLOADS, Library, PythonLoops, Workload, like_jax
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.program.program import Program
+
+__all__ = ["COMPILED", "LOOPED", "OURS", "WORKLOADS", "Workload", "compiled", "leaves", "looped", "refusal"]
+
+Function = Callable[..., Any]
+COMPILED = {"xla": "off", "native": "always"}  # with what mode
+
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _choice(name: str) -> Any:
+    """Something of the tier's `choice`, once it is there."""
+    there = (ROOT / "pullback" / "native" / "choice.py").exists()
+    return getattr(importlib.import_module("pullback.native.choice"), name) if there else None
+
+
+def native_mode(mode: str) -> AbstractContextManager[Any]:
+    made = _choice("native_mode")
+    return nullcontext() if made is None else made(mode)  # type: ignore[no-any-return]
+
+
+def refusal(program: Program) -> str | None:
+    """What the tier has no code for, by name; None where it takes the whole Program."""
+    asked = _choice("refusal")
+    return None if asked is None else asked(program)  # type: ignore[no-any-return]
+
+
+def compiled(function: Function, how: str) -> Function:
+    """A function as it is ("eager"), compiled by XLA ("xla"), or by the native tier wherever that can ("native")."""
+    if how == "eager":
+        return function
+    run = pb.jit(function)
+
+    def call(*args: Any) -> Any:
+        with native_mode(COMPILED[how]):
+            return run(*args)
+
+    return call
+
+
+def looped(function: Function, in_axes: Any = 0) -> Function:
+    """What vmap does, in a loop."""
+
+    def over(*args: Any) -> Any:
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        size = next(len(x) for x, axis in zip(args, axes) if axis is not None)
+        rows = [function(*[x if axis is None else x[i] for x, axis in zip(args, axes)]) for i in range(size)]
+        return pb.tree.map(lambda *leaves: pnp.stack(leaves), *rows)
+
+    return over
+
+
+OURS: Library = like_jax(pb, pnp)
+LOOPED = OURS._replace(lax=PythonLoops(pnp), vmap=looped, jit=lambda function: function)
+"""Pullback without its loops, batches and compiled code: every operation by itself, on NumPy."""
+
+
+def leaves(values: Any) -> list[np.ndarray[Any, Any]]:
+    return [np.asarray(x) for x in pb.tree.leaves(values)]
