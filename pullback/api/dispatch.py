@@ -96,6 +96,20 @@ class Signature:
         outs = (self.executable or self.compile())(leaves)
         return unflatten(self.out_structure, outs)
 
+    @property
+    def makes_tuple(self) -> bool:
+        """Whether the output is a tuple."""
+        return self.trees.node(self.out_structure)[0] is tuple
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether each argument is one positional leaf that may be kept, and the output is one leaf or a tuple of leaves."""
+        node = self.trees.node
+        (_, _, positional), (_, names, _) = map(node, self.structure.children())
+        kind, _, parts = node(self.out_structure)
+        leaves = all([node(part)[0] is None for part in (*positional, *parts)])
+        return leaves and kind in (None, tuple) and not (names or self.donated)
+
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
 
@@ -135,6 +149,8 @@ class FastPath(NamedTuple):
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
+    if (call := executable.call_or(MISS)) is not None:
+        return _native_path(call, signature)
     run = executable.runner()
     if run is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
@@ -150,6 +166,24 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     head = ["def path(args, kwargs, borrowed=None):", "    try:", *[f"        {line}" for line in found], handler]
     exec("\n".join([*head, *[f"    {line}" for line in built]]), scope)
     return FastPath(current_mode(), scope["path"], "lend(" in found[-1])
+
+
+def _native_path(call: Callable[..., Any], signature: Signature) -> FastPath:
+    """The fast path of a kernel that takes leaves as users pass them: only containers are looked at here."""
+    lines, names, scope = _reading(signature, arrays=True)
+    structure = signature.out_structure
+    build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
+    scope |= {"MISS": MISS, "call": call, "build": build}
+    handler = "    except (AttributeError, KeyError, TypeError, ValueError): return MISS"
+    outs = [f"out_{i}" for i in range(len(signature.program.output_types))]
+    plain = len(outs) <= UNROLLED and _is_plain(structure, signature.trees.node)
+    parts = ["def path(args, kwargs, borrowed=None):", "    try:", *[f"        {line}" for line in lines], handler]
+    parts += [f"    outs = call({', '.join(names)})", "    if outs is MISS: return MISS"]
+    if plain and outs:
+        parts.append(f"    {', '.join(outs)}, = outs")
+    parts.append(f"    return {_spelled(unflatten(structure, outs)) if plain else 'build(outs)'}")
+    exec("\n".join(parts), scope)
+    return FastPath(current_mode(), scope["path"], False)
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
