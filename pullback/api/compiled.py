@@ -31,6 +31,7 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
+from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
 from pullback.transforms.simplify import simplify
@@ -56,7 +57,7 @@ def _warn_of_signatures(fun: Function) -> None:
     )
 
 
-class Jitted:
+class Jitted(NativeCallable):
     """A compiled function: what `jit` returns. Call it as the function itself.
 
     Example:
@@ -67,7 +68,7 @@ class Jitted:
     """
 
     # What a call calls: of an instance, which takes a twentieth less of a small call than a method that calls the same
-    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __slots__ = ("__call__",)
     __call__: Callable[..., Any]
     _fast_paths: list[FastPath]
     _trees_taken: Trees = OWN_TREES  # `kind_of` asks
@@ -113,6 +114,10 @@ class Jitted:
             call = path.function(call, owner.name_argument)
         self._fast_paths, self.__call__ = paths, call
 
+    def _long_call(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Calls that the entry of machine code does not know."""
+        return self.__call__(*args, **kwargs)
+
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
         leaves = self._trees_taken.flatten((args, kwargs))[0]
@@ -122,7 +127,7 @@ class Jitted:
 
     def __reduce__(self) -> Any:
         """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
-        return global_name(self) or (type(self), self._made_from)
+        return global_name(self) or (plain_class(self), self._made_from)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -139,7 +144,11 @@ class Jitted:
         if self._is_traced(leaves, signature):
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
-        if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
+        if axis_sizes() or placement.several:
+            pass  # no short way looks at these
+        elif executable.installs and signature.is_flat and executable.install(self, signature, signature.makes_tuple):
+            pass  # calls like this one do not come here any more
+        elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
         return signature.run(_owned(leaves) if executable.copies else leaves)
 
@@ -353,6 +362,7 @@ class Jitted:
             2.0:f32[]:cpu(0)
             >>> f.clear_cache()
         """
+        retire(self)
         self._signatures.clear()
         self._take([])
 

@@ -99,6 +99,20 @@ class Signature:
         outs = (self.executable or self.compile())(leaves)
         return unflatten(self.out_structure, outs)
 
+    @property
+    def makes_tuple(self) -> bool:
+        """Whether the output is a tuple."""
+        return self.trees.node(self.out_structure)[0] is tuple
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether each argument is one positional leaf that may be kept, and the output is one leaf or a tuple of leaves."""
+        node = self.trees.node
+        (_, _, positional), (_, names, _) = map(node, self.structure.children())
+        kind, _, parts = node(self.out_structure)
+        leaves = all([node(part)[0] is None for part in (*positional, *parts)])
+        return leaves and kind in (None, tuple) and not (names or self.donated)
+
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
 
@@ -151,6 +165,8 @@ class FastPath:
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
+    if (call := executable.call_or(MISS)) is not None:
+        return _native_path(call, signature)
     inlined = executable.inlined()
     if inlined is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
@@ -198,11 +214,29 @@ def _assembled(signature: Signature, found: list[str], run: list[str], names: di
     return FastPath(source, names | _SURROUNDINGS | _FAILURES | {"mode": current_mode()}, borrows)
 
 
+MISS: Any = object()  # what a kernel returns for leaves that it does not take
 ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
 
 # What makes a call another one, whatever its arguments are: a trace that records, named axes, a choice of devices, or a mode
 _SURROUNDINGS = {"staging": innermost_staging, "axes": axes_around, "placement": placement, "current_mode": current_mode}
 _FAILURES = {"DonatedBufferError": DonatedBufferError, "trim": trim}
+
+
+def _native_path(call: Callable[..., Any], signature: Signature) -> FastPath:
+    """The fast path of a kernel that takes leaves as users pass them: only containers are looked at here."""
+    lines, names, scope = _reading(signature, arrays=True)
+    structure, trees = signature.out_structure, signature.trees
+    build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
+    outs = [f"out_{i}" for i in range(len(signature.program.output_types))]
+    run, classes = [f"outs = call({', '.join(names)})", "if outs is MISS:", "    break"], {}
+    if len(outs) <= UNROLLED and _is_plain(structure, trees):
+        if outs:
+            run.append(f"{', '.join(outs)}, = outs")
+        made, classes = _spelled(structure, iter(outs), trees)
+    else:
+        made = "build(outs)"
+    scope |= {"MISS": MISS, "call": call, "build": build}
+    return _assembled(signature, lines, [*run, f"return {made}"], scope | classes, False)
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
