@@ -112,11 +112,12 @@ class Jitted(NativeCallable):
         call: Callable[..., Any] = owner
         for path in reversed(paths):
             call = path.function(call, owner.name_argument)
-        self._fast_paths, self.__call__ = paths, call
+        self._fast_paths = paths
+        _called.__set__(self, call)
 
     def _long_call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls that the entry of machine code does not know."""
-        return self.__call__(*args, **kwargs)
+        return _called.__get__(self)(*args, **kwargs)
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
@@ -365,6 +366,10 @@ class Jitted(NativeCallable):
         retire(self)
         self._signatures.clear()
         self._take([])
+
+
+# The slot, which the classes hide whose instances are called by machine code.
+_called: Any = Jitted.__call__
 
 
 class _Owner:

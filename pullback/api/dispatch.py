@@ -228,14 +228,15 @@ def _native_path(call: Callable[..., Any], signature: Signature) -> FastPath:
     structure, trees = signature.out_structure, signature.trees
     build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
     outs = [f"out_{i}" for i in range(len(signature.program.output_types))]
-    run, classes = [f"outs = call({', '.join(names)})", "if outs is MISS:", "    break"], {}
+    run = [f"outs = kernel({', '.join(names)})", "if outs is MISS:", "    break"]
+    classes: dict[str, Any] = {}
     if len(outs) <= UNROLLED and _is_plain(structure, trees):
         if outs:
             run.append(f"{', '.join(outs)}, = outs")
         made, classes = _spelled(structure, iter(outs), trees)
     else:
         made = "build(outs)"
-    scope |= {"MISS": MISS, "call": call, "build": build}
+    scope |= {"MISS": MISS, "kernel": call, "build": build}
     return _assembled(signature, lines, [*run, f"return {made}"], scope | classes, False)
 
 

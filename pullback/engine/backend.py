@@ -37,6 +37,7 @@ class CompileOptions(NamedTuple):
     quick: bool = False
     show_graph: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
+    native: bool = True
     keep_unused: bool = False
 
 
@@ -149,9 +150,14 @@ Compile = Callable[[Program, CompileOptions, tuple[bool, ...]], Executable | Non
 
 
 class _Preferred:
-    """What compiles before the back end of the CPU is asked: it returns None for Programs that it leaves to it."""
+    """What compiles before the back end of the CPU is asked.
+
+    Attributes:
+        compile: returns None for Programs that it leaves to the back end. key: what its choice depends on besides the Program.
+    """
 
     compile: Compile | None = None
+    key: Callable[[], Any] = staticmethod(lambda: None)
 
 
 preferred = _Preferred()

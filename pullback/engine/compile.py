@@ -50,7 +50,7 @@ def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS,
         _holders[id(program)] = program
         return made
 
-    made: Executable = program.memo(("executable", options, donated), make)
+    made: Executable = program.memo(("executable", options, donated, preferred.key()), make)
     return made
 
 

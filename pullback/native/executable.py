@@ -38,9 +38,9 @@ class NativeExecutable(Executable):
     def _converted(self, *arrays: Array) -> tuple[Array, ...]:
         """Run on Arrays of other classes than Array: their values are those of the moment, in memory that is borrowed."""
         expected = self.kernel.inputs
-        if [array.type for array in arrays] != list(expected):
+        if [(array.type.shape, array.type.dtype) for array in arrays] != [(type.shape, type.dtype) for type in expected]:
             raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
-        plain = [Array(array.type, np.asarray(host_of(array), order="C")) for array in arrays]
+        plain = [Array(type, np.asarray(host_of(array), order="C")) for type, array in zip(expected, arrays)]
         made: tuple[Array, ...] = Call(self.descriptor, self._refused)(*plain)
         return made
 
