@@ -60,23 +60,28 @@ def near_exp(r: Lanes) -> Lanes:
     return fused(r * r, polynomial(r, tables.EXP[r.kind]), r)
 
 
-def _exp_reduced(r: Lanes, bits: Lanes, x: Lanes, least: float, greatest: float) -> Lanes:
-    """exp(x) = 2^n exp(r), which is 0 below `least` and infinite beyond `greatest`."""
-    out = scaled(1 + near_exp(r), bits)
+def _near_exp_pair(r: Lanes, r_low: Lanes) -> Pair:
+    near, low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    return near, low + r_low
+
+
+def _exp_reduced(near: Lanes, bits: Lanes, x: Lanes, least: float, greatest: float) -> Lanes:
+    """exp(x) = 2^n (1 + near), which is 0 below `least` and infinite beyond `greatest`."""
+    out = scaled(1 + near, bits)
     out = where(x > greatest, math.inf, where(x < least, 0.0, out))
     return where(x.is_nan(), x, out)
 
 
 def exp(x: Lanes) -> Lanes:
     r, _, bits = less_logs(x)
-    return _exp_reduced(r, bits, x, *EXP_RANGE[x.kind])
+    return _exp_reduced(near_exp(r), bits, x, *EXP_RANGE[x.kind])
 
 
 def exp2(x: Lanes) -> Lanes:
     n, bits = _rounded(x)
     bias = BIAS[x.kind]
     below = math.nextafter(bias + 1, 0) if x.kind == "f64" else bias + 1 - 2.0**-17
-    return _exp_reduced((x - n) * math.log(2), bits, x, 1.0 - bias, below)
+    return _exp_reduced(near_exp((x - n) * math.log(2)), bits, x, 1.0 - bias, below)
 
 
 def _bounded(x: Lanes, least: float, greatest: float) -> Lanes:
@@ -88,11 +93,9 @@ def _bounded(x: Lanes, least: float, greatest: float) -> Lanes:
 def exp_pair(high: Lanes, low: Lanes) -> Lanes:
     """exp(high + low)."""
     r, r_low, bits = less_logs(_bounded(high, -709.0, 710.0))
-    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
-    low = low + r_low
-    out = scaled(
-        1 + (near + (near_low + fused(low, near, low))), bits
-    )  # outside the range the exponent runs into the sign or is greatest
+    near, near_low = _near_exp_pair(r, r_low)
+    out = scaled(1 + (near + (near_low + fused(low, near, low))), bits)
+    # Outside the range the exponent runs into the sign, or is the greatest.
     out = where(out < TINY[r.kind], 0.0, out)
     out = where(out <= HUGE, out, math.inf)
     return where(high.is_nan(), high, out)
@@ -101,10 +104,10 @@ def exp_pair(high: Lanes, low: Lanes) -> Lanes:
 def _quarter_expm1(x: Lanes) -> Pair:
     """(exp(x) - 1) / 4, for numbers that are not too small."""
     r, r_low, bits = less_logs(_bounded(x, -40.0, 710.6 if x.kind == "f64" else 89.0))
-    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    near, near_low = _near_exp_pair(r, r_low)
     quarter = scaled(r.like(0.25), bits)
     high = fused(quarter, near, quarter - 0.25)
-    return high, fused(quarter, near, (quarter - 0.25) - high) + quarter * (near_low + r_low)
+    return high, fused(quarter, near, (quarter - 0.25) - high) + quarter * near_low
 
 
 def expm1(x: Lanes) -> Lanes:
@@ -138,7 +141,10 @@ def _remainder_of(out: Lanes, above: Lanes, below: Lanes) -> Lanes:
 
 def logistic(x: Lanes) -> Lanes:
     """n / (1 + e), where e = exp(-|x|) and n is 1 or e; with the remainder of the division."""
-    e = exp(-abs(x))
+    decaying = -abs(x)
+    r, r_low, bits = less_logs(decaying)
+    near, near_low = _near_exp_pair(r, r_low)
+    e = _exp_reduced(near + near_low, bits, decaying, *EXP_RANGE[x.kind])
     above = where(x < 0.0, e, 1.0)
     below, below_low = total(1.0, e)
     return quotient(above, above.like(0.0), below, below_low)

@@ -70,7 +70,14 @@ def lgamma(x: Lanes) -> Lanes:
     off = where(least, size, where(low, size - 1, base - 2))
     log_high, log_low = log_pair(where(small, passed, size))
     sign = where(low, size.like(-1.0), 1.0)
-    near = fused(off, smooth(off, tables.LOG_GAMMA), sign * log_high) + where(passed > 0.0, sign * log_low, 0.0)
+    # Below 1.46 the terms are several times as large as the result: the first two are pairs.
+    first, second, *others = tables.LOG_GAMMA
+    inner, inner_low = total(second, off * polynomial(off, others))
+    outer, outer_low = product(off, inner)
+    factor, factor_low = total(first, outer)
+    factor_low = factor_low + fused(off, inner_low + tables.LOG_GAMMA_LOW, outer_low)
+    rest = fused(off, factor_low, where(passed > 0.0, sign * log_low, 0.0))
+    near = fused(off, factor, sign * log_high) + rest
     less, less_low = total(log_high, size.like(-1.0))
     shifted, inverse = size - 0.5, 1 / size
     high, high_low = product(shifted, less)
@@ -86,16 +93,16 @@ def lgamma(x: Lanes) -> Lanes:
 
 
 def digamma(x: Lanes) -> Lanes:
-    """The derivative of log Gamma: from the polynomial around its root by steps of 1, beyond 6.25 by Stirling's series; of
+    """The derivative of log Gamma: from the polynomial around its root by steps of 1, beyond 5.25 by Stirling's series; of
     negative numbers by reflection, with an absolute error as lgamma's. Source: DLMF 5.5, 5.11.
     """
     whole = where(x < 0.0, 1 - x, x)
-    small = whole < 6.25
+    small = whole < 5.25
     base = where(small, whole, 1.5)
     up = whole < 1.0
     above, below = where(up, base.like(-1.0), 0.0), where(up, base, 1.0)
     base = where(up, base + 1, base)
-    for _ in range(4):
+    for _ in range(3):
         far = base >= 2.25
         base = where(far, base - 1, base)
         above = where(far, fused(above, base, below), above)
