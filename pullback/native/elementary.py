@@ -20,9 +20,13 @@ SMALL = {"f32": 2.0**-26, "f64": 2.0**-56}  # the next term of a series does not
 EXP_RANGE = {"f32": (-87.33654022216797, 88.72283172607422), "f64": (-708.3964185322641, 709.782712893384)}  # exp is normal
 # Two parts, of which the first has so few bits that its product with any exponent is exact.
 LOG_2 = {"f32": (0.693145751953125, 1.4286068203094173e-06), "f64": (0.693147180559663, 2.8235290563031577e-13)}
-HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)  # parts of 33 bits
+# In parts, of which the product of the first with a number of quarters is exact; those for float32 need fused multiply-add.
+HALF_PI = {
+    "f32": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+    "f64": (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32),
+}
 PI = (3.141592653589793, 1.2246467991473532e-16)
-FAR = 2.0**20  # multiples of pi / 2 beyond need more bits
+FAR = {"f32": 2.0**15, "f64": 2.0**20}  # multiples of pi / 2 beyond need more bits
 
 
 def _bits_of(number: float, kind: str) -> int:
@@ -326,51 +330,59 @@ def remainder(x: Lanes, y: Lanes) -> Lanes:
 def _reduced_angle(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """r = x - n pi / 2 as a pair, and bits that end in those of n."""
     n, bits = _rounded(x, 2 / math.pi)
-    first = fused(n, -HALF_PI[0], x)
-    r = fused(n, -HALF_PI[1], first)
-    low = fused(n, -HALF_PI[3], fused(n, -HALF_PI[2], fused(n, -HALF_PI[1], first - r)))
+    largest, second, *others = HALF_PI[x.kind]
+    first = fused(n, -largest, x)
+    step = n * second
+    r = first - step
+    low = (first - r) - step
+    low = low - fused(n, second, -step) if x.kind == "f32" else low
+    for part in others:
+        low = fused(n, -part, low)
     high = r + low
     left = high - r
     return high, (r - (high - left)) + (low - left), bits
 
 
-def _near_cosine(z: Lanes, precise: str) -> Pair:
+def _near_cosine(z: Lanes) -> Pair:
     """cos(r), given z = r^2, for |r| <= pi / 4."""
     half = 0.5 * z
     high = 1 - half
-    return high, fused(z * z, polynomial(z, tables.COSINE[precise]), (1 - high) - half)
+    return high, fused(z * z, polynomial(z, tables.COSINE[z.kind]), (1 - high) - half)
 
 
 def _beyond(name: str, x: Lanes, usual: Lanes) -> Lanes:
     """The C library's function of angles that are too large for `usual`."""
-    return rarely(abs(x) > FAR, usual, lambda: Lanes(x.code, x.code.call_outside(name, "f64", [x.value])))
+    return rarely(abs(x) > FAR["f64"], usual, lambda: Lanes(x.code, x.code.call_outside(name, "f64", [x.value])))
 
 
-def sin(x: Lanes, quarter: int = 0, precise: str = "f64") -> Lanes:
-    """The sine of x + quarter * pi / 2, with the polynomials for results of the dtype `precise`."""
-    if precise == "f64":
-        r, _, bits = _reduced_angle(x)
-    else:
-        n, bits = _rounded(x, 2 / math.pi)
-        r = fused(n, -HALF_PI[1] - HALF_PI[2], fused(n, -HALF_PI[0], x))
+def sin(x: Lanes, quarter: int = 0) -> Lanes:
+    """The sine of x + quarter * pi / 2."""
+
+    def in_double() -> Lanes:
+        return sin(x.converted("f64"), quarter).converted("f32")
+
+    if x.kind == "f32" and not x.code.module.fma:
+        return in_double()
+    r, r_low, bits = _reduced_angle(x)
     z = r * r
-    sine = fused(r * z, polynomial(z, tables.SINE[precise]), r)
-    high, low = _near_cosine(z, precise)
+    sine = r + fused(r * z, polynomial(z, tables.SINE[x.kind]), r_low)
+    high, low = _near_cosine(z)
     turned = bits + quarter
     out = where((turned & 1).differs(0), high + low, sine)
-    out = (out.bits() ^ ((turned & 2) << 62)).reread("f64")
-    return _beyond("cos" if quarter else "sin", x, out if quarter else where(x.equals(0.0), x, out))
+    out = (out.bits() ^ ((turned & 2) << (30 if x.kind == "f32" else 62))).reread(x.kind)
+    out = out if quarter else where(x.equals(0.0), x, out)
+    return rarely(abs(x) > FAR["f32"], out, in_double) if x.kind == "f32" else _beyond("cos" if quarter else "sin", x, out)
 
 
-def cos(x: Lanes, precise: str = "f64") -> Lanes:
-    return sin(x, 1, precise)
+def cos(x: Lanes) -> Lanes:
+    return sin(x, 1)
 
 
 def tan(x: Lanes) -> Lanes:
     """Sine over cosine, of which each is a pair, or minus the inverse of that."""
     r, r_low, bits = _reduced_angle(x)
     z = r * r
-    cosine, cosine_low = total(*_near_cosine(z, "f64"))
+    cosine, cosine_low = total(*_near_cosine(z))
     sine, sine_low = total(r, r * z * polynomial(z, tables.SINE["f64"]))
     sine_low, cosine_low = fused(r_low, cosine, sine_low), fused(r, -r_low, cosine_low)
     odd = (bits & 1).differs(0)
