@@ -59,9 +59,15 @@ def scaled(x: Lanes, bits: Lanes) -> Lanes:
     return (x.bits() + (bits << MANTISSA[x.kind])).reread(x.kind)
 
 
-def near_exp(r: Lanes) -> Lanes:
-    """exp(r) - 1, for |r| <= log(2) / 2."""
-    return fused(r * r, polynomial(r, tables.EXP[r.kind]), r)
+def near_exp(r: Lanes, precise: str = "") -> Lanes:
+    """exp(r) - 1, for |r| <= log(2) / 2, for results of the dtype `precise`."""
+    return fused(r * r, polynomial(r, tables.EXP[precise or r.kind]), r)
+
+
+def exp_inside(x: Lanes, precise: str = "") -> Lanes:
+    """exp(x) of numbers that are known not to leave its range."""
+    r, _, bits = less_logs(x)
+    return (1 + near_exp(r, precise)) * scaled(x.like(1.0), bits)  # a product, so that NaN stays
 
 
 def _near_exp_pair(r: Lanes, r_low: Lanes) -> Pair:
@@ -120,12 +126,13 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """-q / (q + 1/2), where q = (exp(-2x) - 1) / 4 and x is not negative; with the remainder of the division."""
+    """A polynomial near 0; elsewhere 1 - 2 / (exp(2x) + 1)."""
+    edge, end = (1.0, 20.0) if x.kind == "f32" else (0.625, 44.0)
     size = abs(x)
-    above, above_low = _quarter_expm1(-2 * size)
-    below, below_low = total(0.5, above)
-    out = quotient(above, above_low, below, below_low + above_low)
-    return where(size < SMALL[x.kind], x, out.with_sign_of(x))
+    z = x * x
+    near = fused(size * z, polynomial(z, tables.TANH[x.kind]), size)
+    far = 1 - 2 / (exp_inside(where(size > 0.5 * end, end, size + size)) + 1)
+    return where(size < edge, near, far).with_sign_of(x)
 
 
 def quotient(above: Lanes, above_low: Lanes, below: Lanes, below_low: Lanes) -> Lanes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.native import math_tables as tables
-from pullback.native.elementary import exp_pair, less_logs, log, log_pair, near_exp, quotient, scaled, sqrt
+from pullback.native.elementary import exp_inside, exp_pair, log, log_pair, quotient, sqrt
 from pullback.native.lanes import Lanes, fused, polynomial, product, rarely, smooth, total, where
 
 # ---- error functions ------------------------------------------------------------------------------------------------
@@ -16,8 +16,7 @@ def erf(x: Lanes) -> Lanes:
     end = 4.0 if x.kind == "f32" else 6.0
     size = abs(x)
     near = fused(size, polynomial(size * size, tables.ERF[x.kind]), size)
-    r, _, bits = less_logs(polynomial(where(size > end, end, size) - 1, tables.LOG_ERFC[x.kind]))
-    far = 1 - (1 + near_exp(r)) * scaled(x.like(1.0), bits)
+    far = 1 - exp_inside(polynomial(where(size > end, end, size) - 1, tables.LOG_ERFC[x.kind]))
     return where(size < 1.0, near, far).with_sign_of(x)
 
 
@@ -29,6 +28,15 @@ def erfc(x: Lanes) -> Lanes:
     t = (size - 3.75) / (size + 3.75)
     above = total(tables.ERFC[0], t * polynomial(t, tables.ERFC[1:]) + tables.ERFC_LOW)
     far = exp_pair(-high, -low) * quotient(*above, *total(size + size, size.like(1.0)))
+    return where(abs(x) < 0.5, near, where(x < 0.0, 2 - far, far))
+
+
+def short_erfc(x: Lanes) -> Lanes:
+    """erfc to the digits of float32."""
+    near = 0.5 - fused(x, polynomial(x * x, tables.ERF["f32"]), x - 0.5)
+    size = where(abs(x) > 12.0, 12.0, abs(x))
+    inverse = 1 / (size + 3)
+    far = exp_inside(-(size * size), "f32") * (inverse * polynomial(inverse, tables.SHORT_ERFC))
     return where(abs(x) < 0.5, near, where(x < 0.0, 2 - far, far))
 
 
