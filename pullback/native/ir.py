@@ -9,6 +9,7 @@ Each instruction without effects is written once in the block that dominates its
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -208,11 +209,20 @@ class Code:
 
     def joined(self, values: Sequence[Value]) -> Value:
         """The lanes of all values, one after another."""
-        parts = [value if value.lanes else self.spread(value, 1) for value in values]
+        parts = []
+        for single, run in itertools.groupby(values, lambda value: value.lanes is None):
+            parts += [self._listed(list(run))] if single else run
         while len(parts) > 1:
             paired = [self._pair(first, second) for first, second in zip(parts[::2], parts[1::2])]
             parts = paired + parts[len(paired) * 2 :]
         return parts[0]
+
+    def _listed(self, numbers: Sequence[Value]) -> Value:
+        """Numbers as the lanes of a vector."""
+        vector = Value("poison", numbers[0].kind, len(numbers))
+        for place, number in enumerate(numbers):
+            vector = self.pure(f"insertelement {vector}, {number}, i64 {place}", vector.kind, vector.lanes)
+        return vector
 
     def _pair(self, first: Value, second: Value) -> Value:
         n, m = first.lanes or 1, second.lanes or 1
