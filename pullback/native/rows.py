@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.native import elementwise
+from pullback.native.arrays import REGISTER_BYTES
 from pullback.native.emit import kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import size_of
@@ -28,6 +29,7 @@ ROWS, SUM = "rows", "sum"  # what a value is: one for each row, or known only wh
 MIN_ELEMENTS = 128  # of the largest array, for rows to be worth it
 MIN_ROWS = 32
 LARGEST_BEFORE = 4096  # elements of an array that is computed before the loop, and of which the loop would be a second pass
+SMALL_END = 4  # elements of a row's results, if large rows are taken several at a time
 BLOCK_VECTORS = 4  # of one computed value of a block; four times as many where there are contractions
 
 
@@ -87,8 +89,11 @@ def _block(graph: Graph, prefix: Shape, flags: dict[str, str], vector_bytes: int
     computed = [value for node in graph.nodes for value in node.results if flags.get(value.name) == ROWS]
     inner = [value for value in computed if value.name not in outputs] or computed
     sizes = [math.prod(value.shape[len(prefix) :]) * max(4, size_of(kind_of(value))) for value in inner]
-    if not sizes or max(sizes) > 512:
+    if not sizes:
         return 1
+    if max(sizes) > REGISTER_BYTES:  # several rows share what they read, if little remains of each
+        ends = [math.prod(value.shape[len(prefix) :]) for value in graph.outputs if flags.get(value.name) == ROWS]
+        return 4 if ends and max(ends) <= SMALL_END and math.prod(prefix) % 4 == 0 else 1
     contracts = any([node.name == "dot_general" and flags.get(node.results[0].name) == ROWS for node in graph.nodes])
     limit = vector_bytes * BLOCK_VECTORS * (4 if contracts else 1)
     rows = 1
