@@ -333,8 +333,6 @@ def _dot_general(it: Emitter, node: Node, operands: list[Array], targets: Target
     if not all([x.size for x in operands]):
         return filled(it.code, result.shape, kind_of(result), 0)
     numbers = node.params["dot_dimension_numbers"]
-    if kind_of(result) == "i1":
-        raise Refused(f"{node.source} of bools")
     x, y = operands
     return contraction(it.code, x, y, numbers, kind_of(result), targets.get(result.name))
 

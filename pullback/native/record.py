@@ -19,6 +19,7 @@ import numpy as np
 
 from pullback.core.dtypes import FLOAT32, FLOAT64, kind
 from pullback.engine.lower import Lowering, Module
+from pullback.native import pairs
 from pullback.native.graph import Graph, Node, Refused, element, hoisted, simplified
 from pullback.program.equation import Equation
 from pullback.program.program import Program
@@ -102,6 +103,11 @@ class Recorder(Lowering):
         if name in ("multiply", "dot_general"):
             real = self.elementwise("subtract", op(name, a, c), op(name, *b, *d))
             return self.pair([real, self.elementwise("add", op(name, a, *d), op(name, *b, c))], result.dtype)
+        if name == "is_finite":
+            return self.elementwise("and", op(name, a), op(name, *b))
+        if name in pairs.FUNCTIONS and all([len(own) == 2 for own in given]):
+            found = pairs.written(self, name, self.flat(operands))
+            return found[0] if part is result else self.pair(found, result.dtype)
         raise Refused(f"{self.source} needs {name} of complex numbers")
 
     # ---- what rules call ----
@@ -118,14 +124,14 @@ class Recorder(Lowering):
         **attributes: Any,
     ) -> list[Value]:
         name = name.removeprefix("stablehlo.")
-        pairs = any([_is_pair(type.dtype) for type in (*results, *[value.type for value in operands])])
-        if pairs and name == "scatter":
+        paired = any([_is_pair(type.dtype) for type in (*results, *[value.type for value in operands])])
+        if paired and name == "scatter":
             return [self._scatter_of_pairs(operands, results[0], regions[0], attributes)]
-        if pairs and name not in _TOGETHER:
+        if paired and name not in _TOGETHER:
             return [self._of_pairs(name, list(operands), results[0], attributes)]
         outs = [self.value(type) for type in results]
         params = {key: _numbers(text) for key, text in attributes.items()}
-        if pairs and name == "sort":
+        if paired and name == "sort":
             regions = [self._sorted_by(region, operands) for region in regions]
         operands = self.flat(operands)
         if regions and name in ("while", "case", "if"):  # what they use from around becomes an operand
@@ -291,8 +297,8 @@ def _numbers(text: Any) -> Any:
         sides = [side.split(", ") for side in re.findall(r"\[([^\]]*)\]", text)]
         return [[int(axis) if axis.isdigit() else axis for axis in side] for side in sides]
     if text.startswith("#stablehlo."):
-        pairs = _NUMBERS.findall(text)
-        return {key: int(one) if one else tuple([int(p) for p in many.split(",") if p.strip()]) for key, many, one in pairs}
+        found = _NUMBERS.findall(text)
+        return {key: int(one) if one else tuple([int(p) for p in many.split(",") if p.strip()]) for key, many, one in found}
     return text
 
 
@@ -310,22 +316,21 @@ def record(program: Program) -> Graph:
         if len(parts) == 1:
             inputs.append(value)
             continue
-        part = parts[0].type
-        whole = recorder.value(TensorType((*part.shape, 2), part.dtype))
+        own = parts[0].type
+        whole = recorder.value(TensorType((*own.shape, 2), own.dtype))
         inputs.append(whole)
-        cut = TensorType((*part.shape, 1), part.dtype)
-        for i, own in enumerate(parts):
-            lead = [0] * len(part.shape)
-            given = {"start_indices": i64s([*lead, i]), "limit_indices": i64s([*part.shape, i + 1])}
+        cut = TensorType((*own.shape, 1), own.dtype)
+        for i, part in enumerate(parts):
+            lead = [0] * len(own.shape)
+            given = {"start_indices": i64s([*lead, i]), "limit_indices": i64s([*own.shape, i + 1])}
             sliced = recorder.op("slice", [whole], cut, strides=i64s([1] * len(cut.shape)), **given)
-            recorder.lines.append(Node("reshape", [sliced], [own], {}, (), ""))
+            recorder.lines.append(Node("reshape", [sliced], [part], {}, (), ""))
     outputs = []
     for value in recorder.inline(program, *values):
         parts = recorder.parts(value)
         if len(parts) == 2:
-            part = parts[0].type
-            rows = [recorder.op("reshape", [one], TensorType((*part.shape, 1), part.dtype)) for one in parts]
-            whole = TensorType((*part.shape, 2), part.dtype)
-            parts = [recorder.op("concatenate", rows, whole, dimension=len(part.shape))]
+            own = parts[0].type
+            rows = [recorder.op("reshape", [part], TensorType((*own.shape, 1), own.dtype)) for part in parts]
+            parts = [recorder.op("concatenate", rows, TensorType((*own.shape, 2), own.dtype), dimension=len(own.shape))]
         outputs += parts
     return simplified(hoisted(Graph(inputs, recorder.lines, outputs, recorder.known)))
