@@ -35,7 +35,7 @@ from pullback.native.ir import Code, Index, Value, size_of
 from pullback.native.reduce import neutral
 
 NETWORK = 16  # so many elements are sorted by exchanges of neighbours, all of them written out
-MERGED = 2048  # more elements are left to NumPy, whose sort is quicker
+MERGED = 512  # more elements are left to XLA and NumPy, whose sorts are quicker
 _ASSOCIATIVE = ("add", "multiply", "maximum", "minimum")
 
 
@@ -61,8 +61,9 @@ class _Along:
         found = [at(self.code, x, places, lanes) for x in self.arrays]
         return [self.code.spread(elementwise.convert(self.code, x, kind), lanes) for x, kind in zip(found, kinds)]
 
-    def each(self, kinds: Sequence[str], body: Callable[[list[Place], int | None], None]) -> None:
-        """`body(places, lanes)` for all places of the kept axes, a vector along the longest of the last ones at a time."""
+    def each(self, kinds: Sequence[str], body: Callable[[list[Place], int | None], None], narrow: bool = False) -> None:
+        """`body(places, lanes)` for all places of the kept axes, some vectors along one of the last ones at a time; or, `narrow`,
+        one vector."""
         code = self.code
         sizes = [self.shape[axis] for axis in self.kept]
         long = [i for i, size in enumerate(sizes) if size >= 4]
@@ -72,6 +73,8 @@ class _Along:
         along = long[-1]
         width = max([size_of(kind) for kind in kinds])
         lanes = block_lanes(code, sizes[along], "f64" if width == 8 else "f32")
+        if narrow:
+            lanes = min(lanes, code.module.vector_bytes // max(width, 4))
 
         def block(row: flow.Row, start: Index, lanes: int) -> None:
             places = [*at_first(*row[:along]), (start, 1 if lanes > 1 else 0), *at_first(*row[along:])]
@@ -261,7 +264,7 @@ def _sort(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
                 _write(code, memory, value, along.whole(kept, [(i, 0)]))
 
     if length <= NETWORK:
-        along.each(kinds, exchanged)
+        along.each(kinds, exchanged, narrow=True)
         return [_result(code, memory) for memory in outs]
     buffers = [[_room(code, (length,), kind) for kind in kinds] for _ in range(2)]
 
