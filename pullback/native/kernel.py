@@ -18,9 +18,9 @@ class Kernel:
 
         i32 @kernel(ptr %results, ptr %operands, ptr %workspace, ptr %poll, i64 %begin, i64 %end)
 
-    `results` and `operands` are arrays of pointers to elements in C order, aligned as one element is; behind the inputs come the
-    constants. `workspace` starts at a multiple of 64 bytes and is this call's own. `poll` is `i32 ()`, or null: a long loop calls
-    it about every millisecond, and returns 1 if it does not return 0. Else the kernel returns 0.
+    `results` and `operands` are arrays of pointers to elements in C order, aligned as one element is; behind the inputs come
+    the constants. `workspace` starts at a multiple of 64 bytes and is this call's own. `poll` is `i32 ()`, or null: a long loop
+    calls it about every millisecond, and returns 1 if it does not return 0. Else the kernel returns 0.
 
     Attributes:
         source: the module. inputs, outputs: the types of the inputs and of the results. constants: arrays in C order.
