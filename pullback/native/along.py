@@ -1,8 +1,8 @@
 """What goes along an axis: scans, reductions by a rule of their own, sorting.
 
-A rule is a graph of numbers, which serves for vectors of them as well. Vectors lie along another axis where there is one that is
-long enough; a scan by one operation (a sum, product or extreme) is taken within a vector, whose last lane the next one waits for.
-Source of that: Hillis and Steele, "Data parallel algorithms" (1986).
+A rule is a graph of numbers, which serves for vectors of them as well. Vectors lie along another axis where there is one that
+is long enough; a scan by one operation (a sum, product or extreme) is taken within a vector, for whose last lane the next one
+waits. Source of that: Hillis and Steele, "Data parallel algorithms" (1986).
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class _Along:
         return [self.code.spread(elementwise.convert(self.code, x, kind), lanes) for x, kind in zip(found, kinds)]
 
     def each(self, kinds: Sequence[str], body: Callable[[list[Place], int | None], None], narrow: bool = False) -> None:
-        """`body(places, lanes)` for all places of the kept axes, some vectors along one of the last ones at a time; or, `narrow`,
-        one vector."""
+        """`body(places, lanes)` for all places of the kept axes, some vectors along one of them at a time; `narrow`: one."""
         code = self.code
         sizes = [self.shape[axis] for axis in self.kept]
         long = [i for i, size in enumerate(sizes) if size >= 4]

@@ -194,8 +194,8 @@ def _reduce_precision(code: Code, name: str, operands: list[Value], params: Any,
 
 
 def _to_odd(code: Code, x: Value) -> Value:
-    """float64 as float32, cut, and its last bit set if anything is lost: rounded further, it is rounded once (Boldo and Melquiond,
-    "Emulation of FMA and correctly rounded sums", 2008)."""
+    """float64 as float32, cut, and its last bit set if anything is lost: rounded further, it is rounded once. Source: Boldo and
+    Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008)."""
     lanes = x.lanes
     near = code.pure(f"fptrunc {x} to {Value('', 'f32', lanes).type}", "f32", lanes)
     back = code.pure(f"fpext {near} to {x.type}", "f64", lanes)

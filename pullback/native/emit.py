@@ -307,7 +307,7 @@ def _one_inside(
 
 
 def _bitcast(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
-    """The bits of elements as elements of another width, of which one axis more or less tells which is which, through memory."""
+    """The bits of elements as elements of another width, through memory; one axis more or less tells which is which."""
     (x,), (result,) = operands, node.results
     if size_of(x.kind) == size_of(kind_of(result)):
         return it.elementwise(node, operands)

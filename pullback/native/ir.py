@@ -223,8 +223,8 @@ class Code:
     def joined(self, values: Sequence[Value]) -> Value:
         """The lanes of all values, one after another."""
         parts: list[Value] = []
-        for single, run in itertools.groupby(values, lambda value: value.lanes is None):
-            parts += [self._listed(list(run))] if single else run
+        for single, run in [(key, list(run)) for key, run in itertools.groupby(values, lambda value: value.lanes is None)]:
+            parts += [self._listed(run)] if single else run
         while len(parts) > 1:
             paired = [self._pair(first, second) for first, second in zip(parts[::2], parts[1::2])]
             parts = paired + parts[len(paired) * 2 :]

@@ -6,6 +6,7 @@ Sources: Smith, "Algorithm 116: Complex division" (1962); Kahan, "Branch cuts fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,10 +67,13 @@ def tanh(x: Any, y: Any) -> Parts:
     return np.where(far, np.copysign(1, x), u), np.where(far, v, slope / divisor)
 
 
-FUNCTIONS = {"divide": divide, "log": log, "log_plus_one": log1p, "sqrt": sqrt, "tanh": tanh, "abs": absolute}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "divide": divide, "log": log, "log_plus_one": log1p, "sqrt": sqrt, "tanh": tanh, "abs": absolute,
+}  # fmt: skip
 
 
 def written(write: Any, name: str, operands: Any) -> list[Any]:
     """The parts of a function of the parts of its operands, as they are written."""
-    found = FUNCTIONS[name](*[Written(write, value) for value in operands])
+    read: Callable[..., Any] = Written
+    found = FUNCTIONS[name](*[read(write, value) for value in operands])
     return [part.value for part in (found if isinstance(found, tuple) else (found,))]

@@ -1,7 +1,7 @@
-"""Factorizations of small matrices in plain operations, for code that cannot call LAPACK: what its kernels of these names return.
+"""Factorizations of small matrices in plain operations, for code that cannot call LAPACK: what its kernels return.
 
-Each takes one step a column, in which a whole matrix changes at once; a stack of matrices takes them together. Source: Golub and
-Van Loan, "Matrix Computations" (4th edition, 2013), algorithms 3.1.3, 3.4.1 and 4.2.1.
+Each takes one step a column, in which a whole matrix changes at once; a stack of matrices takes them together. Source: Golub
+and Van Loan, "Matrix Computations" (4th edition, 2013), algorithms 3.1.3, 3.4.1 and 4.2.1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGEST = 64  # columns; with more of them LAPACK is quicker by far
 
 
 class _Stack:
-    """How matrices of one shape are taken apart and vectors are repeated to such matrices; their axes in front are a stack's."""
+    """How matrices of one shape are taken apart, and vectors made such matrices. The axes in front are a stack's."""
 
     def __init__(self, write, shape):
         self.write, self.shape, self.last = write, shape, len(shape) - 1
