@@ -39,6 +39,7 @@ from pullback.stablehlo.writer import Value as Name
 Arrays = dict[str, Array]
 Targets = dict[str, Value]  # where values are to be written, by their names
 
+DEEPEST = 64  # so many formulas may read one another: each is a call in Python while code is written
 COSTLY = 4.0  # a formula that costs more, and that several roots read, is computed once, into memory
 
 _VIEWS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "iota", "dynamic_slice", "gather"}
@@ -90,7 +91,7 @@ class Emitter:
             return array
         if fits(array.shape, array.kind):
             return in_registers(self.code, array)
-        return in_memory(self.code, array) if array.cost > COSTLY and readers > 1 else array
+        return in_memory(self.code, array) if array.depth > DEEPEST or (array.cost > COSTLY and readers > 1) else array
 
     def node(self, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
         """The results of one operation."""
@@ -138,8 +139,12 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
         result = node.results[0]
         through = passes and not fits(result.shape, kind_of(result))
         readers = found.get(result.name, set()) if through else {id(node)}
+        if through and node.name in _VIEWS:  # at other places it is computed again
+            readers = {(id(node), len(readers))}
         for name in node.operands:
-            found.setdefault(name.name, set()).update(readers)
+            known = found.setdefault(name.name, set())
+            if len(known) < 2:  # more are not told apart
+                known.update(readers)
     return found
 
 

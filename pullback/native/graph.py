@@ -109,14 +109,22 @@ def simplified(graph: Graph) -> Graph:
             same[kept.results[0].name] = operands[0]
             continue
         if not kept.graphs:
-            names = tuple([_identity(value, graph.constants) for value in operands])
-            key = (kept.name, names, repr(sorted(kept.params.items())), tuple([value.type for value in kept.results]))
+            key = (
+                kept.name,
+                tuple([value.name for value in operands]),
+                repr(sorted(kept.params.items())),
+                tuple([value.type for value in kept.results]),
+            )
             if key in seen:
                 same.update((value.name, old) for value, old in zip(kept.results, seen[key]))
                 continue
             seen[key] = kept.results
         nodes.append(kept)
-    outputs = [same.get(value.name, value) for value in graph.outputs]
+    return _living(graph, nodes, [same.get(value.name, value) for value in graph.outputs])
+
+
+def _living(graph: Graph, nodes: Sequence[Node], outputs: Sequence[Value]) -> Graph:
+    """The graph with these outputs, of those of these nodes that they need."""
     used = {value.name for value in outputs}
     live = []
     for node in reversed(nodes):
@@ -157,11 +165,6 @@ def hoisted(graph: Graph) -> Graph:
     return Graph(graph.inputs, nodes, graph.outputs, graph.constants)
 
 
-def _identity(value: Value, constants: dict[str, np.ndarray[Any, Any]]) -> Any:
-    array = constants.get(value.name)
-    return value.name if array is None else (array.tobytes(), value.type)
-
-
 def _does_nothing(node: Node) -> bool:
     if node.name == "broadcast_in_dim":
         shape = node.operands[0].shape
@@ -178,5 +181,5 @@ def _without_unused(node: Node, used: set[str]) -> Node:
     if len(kept) == len(node.results):
         return node
     body = node.graphs[0]
-    smaller = simplified(Graph(body.inputs, body.nodes, [body.outputs[i] for i in kept], body.constants))
+    smaller = _living(body, body.nodes, [body.outputs[i] for i in kept])
     return Node(node.name, node.operands, [node.results[i] for i in kept], node.params, [smaller], node.source)

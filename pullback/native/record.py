@@ -170,8 +170,11 @@ class Recorder(Lowering):
         type = type or TensorType(array.shape, array.dtype)
         if kind(type.dtype) == "k":
             array = array.view(np.complex128 if array.dtype.itemsize == 16 else f"u{array.dtype.itemsize}")
-        if array.size and (array.shape == () or array.tobytes() == array.ravel()[:1].tobytes() * array.size):
-            array = array.ravel()[0].reshape(()) if array.shape else array
+        if array.size and array.shape:
+            flat = array.reshape(-1)
+            first = flat[:1].tobytes()
+            if first == flat[-1:].tobytes() and flat.tobytes() == first * array.size:
+                array = flat[0].reshape(())
         key = (array.tobytes(), type)
         found = self._constants.get(key)
         if found is None:
@@ -235,14 +238,13 @@ class Recorder(Lowering):
 
     @contextmanager
     def region(self, types: Sequence[TensorType]) -> Iterator[Region]:
-        outer_lines, outer_constants = self.lines, self._constants
-        self.lines, self._constants = [], {}
+        outer, self.lines = self.lines, []  # constants are the same everywhere
         region: Any = Region([self.value(type) for type in types])
         try:
             yield region
             region.text = Graph(self.flat(region.arguments), self.lines, self.flat(region.results), self.known)
         finally:
-            self.lines, self._constants = outer_lines, outer_constants
+            self.lines = outer
 
     def call(self, program: Program, *args: Value) -> list[Value]:
         return self.inline(program, *args)
