@@ -21,7 +21,7 @@ ABOVE: dict[str, set[str]] = {
     "ops": {"core", "stablehlo"},
     "transforms": {"core", "program", "ops"},
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
-    "native": {"core", "program", "engine", "stablehlo"},
+    "native": {"core", "program", "engine", "stablehlo", "ops"},
     "api": {"core", "program", "ops", "transforms", "control", "engine", "native"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
