@@ -29,6 +29,7 @@ class CompileOptions(NamedTuple):
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
         flags: options of the back end's own, with their values.
+        keep_unused: give the compiled program inputs that it does not read, too.
     """
 
     device: Device = DEFAULT_DEVICE
@@ -36,6 +37,7 @@ class CompileOptions(NamedTuple):
     quick: bool = False
     show_graph: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
+    keep_unused: bool = False
 
 
 DEFAULT_OPTIONS = CompileOptions()
@@ -49,12 +51,14 @@ class Executable(ABC):
         copies: whether it may read its arguments after other Python code has run, so that memory that others can write to is
             to be copied: a call may return before it has run, or calls Python functions.
         installs: whether calls of a function can reach it by themselves, without Python in between.
+        kept: the numbers of the inputs whose buffers it takes, where it does not read the others; None if it takes all.
     """
 
     __slots__ = ("copies", "result_class")
-    installs = False
     copies: bool
     result_class: type[Array]
+    kept: Sequence[int] | None = None
+    installs = False
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -62,11 +66,17 @@ class Executable(ABC):
 
     @abstractmethod
     def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
-        """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. In
-        the places of donated arguments it takes Arrays. None if it is to be called on Arrays only."""
+        """What runs it on buffers of its own device, those that it keeps, and returns buffers: for calls of which all else is
+        known beforehand. In the places of donated arguments it takes Arrays. None if it is to be called on Arrays only."""
+
+    def inlined(self) -> tuple[str, dict[str, Any]] | None:
+        """What `runner` returns, applied to a list called `buffers`: the source of an expression, and what its names mean. One
+        call of a Python function less."""
+        run = self.runner()
+        return None if run is None else ("run(buffers)", {"run": run})
 
     def install(self, into: Any, source: Any, makes_tuple: bool) -> bool:
-        """Let calls of a function with flat arguments, those of this executable, reach it by themselves, if it can.
+        """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if it cannot.
 
         Arguments:
             into: the function, a `native.entry.NativeCallable`. source: what of it this was compiled for.

@@ -198,6 +198,34 @@ def _convert(code: Code, name: str, operands: list[Value], params: Any, kind: st
     return convert(code, operands[0], kind)
 
 
+def _power(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
+    """x^y; by multiplications, divisions and a root where y is a known half of a small integer.
+
+    At most three of them are rounded, and none overflows or underflows before the result does.
+    """
+    x, y = operands
+    number = y.number
+    if number is None or not is_float(kind) or number * 2 != int(number * 2) or not 0 < abs(number) <= 2:
+        return functions.apply(code, name, operands)
+    one = code.constant(1, kind, x.lanes)
+    whole, half = divmod(abs(number), 1)
+    factors = [x] * int(whole)
+    if half:
+        root = code.intrinsic("sqrt", x)
+        if whole:
+            endless = code.compare("eq", x, code.constant(-math.inf, kind, x.lanes))
+            root = code.select(endless, x, root)  # the sign goes with the other factor
+        else:
+            root = code.binary("fadd", root, code.constant(0.0, kind, x.lanes))  # (-0)^0.5 is 0
+            endless = code.compare("eq", x, code.constant(-math.inf, kind, x.lanes))
+            root = code.select(endless, code.constant(math.inf, kind, x.lanes), root)
+        factors.append(root)
+    out = one if number < 0 else factors.pop()
+    for factor in factors:
+        out = code.binary("fdiv" if number < 0 else "fmul", out, factor)
+    return out
+
+
 _RULES: dict[str, Callable[[Code, str, list[Value], Any, str], Value]] = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide"), _arithmetic),
     "remainder": _remainder,
@@ -212,6 +240,7 @@ _RULES: dict[str, Callable[[Code, str, list[Value], Any, str], Value]] = {
     "select": _select,
     "clamp": _clamp,
     "is_finite": _is_finite,
+    "power": _power,
     **dict.fromkeys(_ROUNDING, _rounding),
     **dict.fromkeys(("popcnt", "count_leading_zeros"), _bits),
     "bitcast_convert": _bitcast,

@@ -136,7 +136,7 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
     """For each value by which roots it is read: operations that need it in memory, or outputs. Formulas only pass it on."""
     found: dict[str, set[Any]] = {name.name: {("output", name.name)} for name in graph.outputs}
     for node in reversed(graph.nodes):
-        passes = len(node.results) == 1 and _is_formula(node) and node.results[0].name not in targets
+        passes = len(node.results) == 1 and is_formula(node) and node.results[0].name not in targets
         result = node.results[0]
         through = passes and not fits(result.shape, kind_of(result))
         readers = found.get(result.name, set()) if through else {id(node)}
@@ -145,7 +145,8 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
     return found
 
 
-def _is_formula(node: Node) -> bool:
+def is_formula(node: Node) -> bool:
+    """Whether an operation's result is computed where it is used, unless it is small."""
     return node.name in _VIEWS or elementwise.is_known(node.name)
 
 
@@ -264,8 +265,8 @@ def updated(code: Code, x: Array, part: Array, places: Sequence[Index], pointer:
         return x
     if fits(x.shape, x.kind):
         return in_registers(code, _masked(code, x, part, places))
-    if isinstance(x, Memory) and x.pointer is pointer:  # a loop writes into its own carry
-        whole = Memory(x.pointer, x.shape, x.kind)
+    if isinstance(x, Memory) and x.pointer is pointer:  # a loop writes into its own carry, of which the part may be made
+        whole, part = Memory(x.pointer, x.shape, x.kind), in_memory(code, part) if isinstance(part, Formula) else part
     else:
         whole = in_memory(code, x, pointer or code.allocate(x.size * size_of(x.kind)))
     store_region(code, whole, part, places)

@@ -220,7 +220,7 @@ def record(program: Program) -> Graph:
     recorder = Recorder()
     inputs = [recorder.fresh(_accepted(TensorType(type.shape, type.dtype), "")) for type in program.input_types]
     outputs = recorder.inline(program, *inputs)
-    return simplified(Graph(inputs, recorder.lines, outputs, recorder.known))
+    return simplified(hoisted(Graph(inputs, recorder.lines, outputs, recorder.known)))
 
 
 # ---- simplification ----------------------------------------------------------------------------------------------------
@@ -254,6 +254,36 @@ def simplified(graph: Graph) -> Graph:
             live.append(wanted)
             used |= {value.name for value in wanted.operands}
     return Graph(graph.inputs, live[::-1], outputs, graph.constants)
+
+
+def hoisted(graph: Graph) -> Graph:
+    """The graph with what is the same in each step of a loop computed once, before the loop."""
+    nodes = []
+    for node in graph.nodes:
+        inner = [hoisted(part) for part in node.graphs]
+        if node.name not in ("while", "scan"):
+            nodes.append(Node(node.name, node.operands, node.results, node.params, inner, node.source))
+            continue
+        consts = node.params["consts"]
+        given = [dict(zip([name.name for name in part.inputs[:consts]], node.operands)) for part in inner]
+        moved: dict[str, Value] = {}
+        for i, part in enumerate(inner):
+            kept = []
+            for step in part.nodes:
+                outside = [given[i].get(x.name, x if x.name in graph.constants else None) for x in step.operands]
+                if step.graphs or None in outside:
+                    kept.append(step)
+                    continue
+                found = [x for x in outside if x is not None]
+                nodes.append(Node(step.name, found, step.results, step.params, (), step.source))
+                moved.update((value.name, value) for value in step.results)
+                given[i].update((value.name, value) for value in step.results)
+            inner[i] = Graph(part.inputs, kept, part.outputs, part.constants)
+        extra = list(moved.values())
+        inner = [Graph([*extra, *part.inputs], part.nodes, part.outputs, part.constants) for part in inner]
+        params = {**node.params, "consts": consts + len(extra)}
+        nodes.append(Node(node.name, [*extra, *node.operands], node.results, params, inner, node.source))
+    return Graph(graph.inputs, nodes, graph.outputs, graph.constants)
 
 
 def _identity(value: Value, constants: dict[str, np.ndarray[Any, Any]]) -> Any:

@@ -37,6 +37,7 @@ _MEMORY = _LLVM | {"i1": "i8", "f16": "half", "bf16": "i16"}  # what lies in mem
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
+MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
 POLLED_WEIGHT = 1 << 22  # a long loop asks about every so many instructions, some 1 ms, whether it is to stop
 
 
@@ -85,6 +86,14 @@ class Value:
         return f"{self.type} {self.text}"
 
 
+class TooLong(Exception):
+    """A function has so many instructions that compiling it takes too long."""
+
+
+class _TooHeavy(Exception):
+    """An alternative weighs more than another one."""
+
+
 Index = int | Value  # of an element: known, or an i64
 
 
@@ -93,17 +102,19 @@ class Module:
 
     Attributes:
         vector_bytes: how wide the machine's vectors are.
-        functions: internal functions by their names, each with the kind of its result.
+        fma: whether it has fused multiply-add.
+        functions: internal functions by their names, each with the kind of its result and its weight.
         declarations: of what is called from outside.
     """
 
-    def __init__(self, vector_bytes: int = 32) -> None:
+    def __init__(self, vector_bytes: int = 32, fma: bool = True) -> None:
         self.vector_bytes = vector_bytes
-        self.functions: dict[str, tuple[str, str]] = {}  # its kind and its text
+        self.fma = fma
+        self.functions: dict[str, tuple[str, float, str]] = {}  # its kind, its weight, its text
         self.declarations: dict[str, str] = {}
 
     def text(self) -> str:
-        texts = [text for _, text in self.functions.values()]
+        texts = [text for _, _, text in self.functions.values()]
         return "\n".join([*texts, *self.declarations.values(), "!0 = !{}"]) + "\n"
 
 
@@ -120,6 +131,7 @@ class Code:
         self.block = "entry"
         self.scopes: list[dict[Any, Any]] = [{}]
         self.stops = False  # whether some loop may end the function early
+        self._limit = math.inf  # of the weight, while an alternative is tried
         self._prefix = prefix
         self._count = 0
 
@@ -133,8 +145,15 @@ class Code:
         return f"{prefix or self._prefix}{self._count}"
 
     def weigh(self, kind: str, lanes: int | None, times: float = 1.0) -> None:
-        width = 1 if lanes is None else -(-lanes * size_of(_SHORT.get(kind, kind)) // self.module.vector_bytes)
-        self.weight += self.trips * times * width
+        self.weight += self.trips * times * self._width(kind, lanes)
+        if self.weight > self._limit:
+            raise _TooHeavy
+        if len(self.lines) > MOST_LINES:
+            raise TooLong(f"its code takes more than {MOST_LINES} instructions")
+
+    def _width(self, kind: str, lanes: int | None) -> int:
+        """How many vectors of the machine a value takes."""
+        return 1 if lanes is None else -(-lanes * size_of(_SHORT.get(kind, kind)) // self.module.vector_bytes)
 
     def known(self, key: Any) -> Any:
         """What is remembered under a key here or in a block that dominates this one; None if nothing is."""
@@ -349,22 +368,20 @@ class Code:
         given = ", ".join([f"{value}" for value in operands])
         return self.pure(f"call {Value('', kind).type} @{name}({given})", kind, weight=40.0)
 
-    def call_inside(
-        self, name: str, make: Callable[[Code, list[Value]], Value], operands: Sequence[Value], weight: float
-    ) -> Value:
+    def call_inside(self, name: str, make: Callable[[Code, list[Value]], Value], operands: Sequence[Value]) -> Value:
         """An internal function of the module, made by `make` if it is called for the first time: code that is written once."""
-        kinds = "_".join([f"{value.kind}x{value.lanes or 1}" for value in operands])
+        kinds = "_".join([f"{value.kind}x{value.lanes}" if value.lanes else value.kind for value in operands])
         called = f"{name}_{kinds}"
         if called not in self.module.functions:
             inner = Code(self.module)
             given = [Value(f"%x{i}", value.kind, value.lanes) for i, value in enumerate(operands)]
             out = make(inner, given)
             head = f"define internal {out.type} @{called}({', '.join([f'{value}' for value in given])}) #1"
-            self.module.functions[called] = out.kind, f"{head} {{\n{inner.body()}\nret {out}\n}}"
-        kind = self.module.functions[called][0]
+            self.module.functions[called] = out.kind, inner.weight, f"{head} {{\n{inner.body()}\nret {out}\n}}"
+        kind, weight, _ = self.module.functions[called]
         result, lanes = Value("", kind, operands[0].lanes), operands[0].lanes
         given_text = ", ".join([f"{value}" for value in operands])
-        return self.pure(f"call {result.type} @{called}({given_text})", kind, lanes, weight)
+        return self.pure(f"call {result.type} @{called}({given_text})", kind, lanes, weight / self._width(kind, lanes))
 
     # ---- scopes ----
 
@@ -387,16 +404,29 @@ class Code:
         """The result of the alternative that weighs least. Each is written, and all but one are taken back."""
         if len(alternatives) == 1:
             return alternatives[0]()
-        weights = []
-        for write in alternatives:
-            before = len(self.lines), len(self.allocated), self._count, self.block, self.workspace, self.weight
+        weights = [math.inf] * len(alternatives)
+        before, outer = self._state(), self._limit
+        for i, write in enumerate(alternatives):
+            self._limit = min(outer, before[-1] + min(weights))
             self.scopes.append({})
-            write()
-            self.scopes.pop()
-            weights.append(self.weight - before[-1])
-            del self.lines[before[0] :], self.allocated[before[1] :]
-            _, _, self._count, self.block, self.workspace, self.weight = before
+            try:
+                write()
+                weights[i] = self.weight - before[-1]
+            except _TooHeavy:
+                pass  # another one weighs less, or what this is a part of is given up
+            finally:
+                self._return_to(before)
+        self._limit = outer
         return alternatives[weights.index(min(weights))]()
+
+    def _state(self) -> tuple[Any, ...]:
+        counts = len(self.lines), len(self.allocated), len(self.scopes)
+        return (*counts, self._count, self.block, self.workspace, self.stops, self.trips, self.weight)
+
+    def _return_to(self, state: tuple[Any, ...]) -> None:
+        lines, allocated, scopes, *rest = state
+        del self.lines[lines:], self.allocated[allocated:], self.scopes[scopes:]
+        self._count, self.block, self.workspace, self.stops, self.trips, self.weight = rest
 
     # ---- indices ----
 

@@ -28,7 +28,7 @@ from pullback.native.arrays import (
     store,
     view,
 )
-from pullback.native.emit import Arrays, Emitter, Targets, add_rule, kind_of
+from pullback.native.emit import Arrays, Emitter, Targets, add_rule, is_formula, kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
 from pullback.stablehlo.writer import Value as Name
@@ -138,22 +138,36 @@ def registers(like: Registers, values: Any) -> Registers:
 
 
 def _in_place(body: Graph, place: int, out: int) -> bool:
-    """Whether a step may write a part of the carry over the one that it reads."""
+    """Whether a step may write a part of the carry over the one that it reads: the operation that makes the new one is the last
+    that reads the old one, itself or by formulas of it, and reads of it only what it replaces, or before it begins to write."""
     name, result = body.inputs[place].name, body.outputs[out].name
-    if [other.name for other in body.outputs].count(result) != 1 or name in [other.name for other in body.outputs]:
+    outputs = [other.name for other in body.outputs]
+    last = next((node for node in body.nodes if result in [made.name for made in node.results]), None)
+    if last is None or outputs.count(result) != 1 or [operand.name for operand in last.operands].count(name) != 1:
         return False
-    users = [node for node in body.nodes if name in [operand.name for operand in node.operands]]
-    if not users or result not in [made.name for made in users[-1].results] or users[-1].graphs:
+    old = {name}  # the carry, and what is computed from it only where it is used
+    seen = False
+    for node in body.nodes:
+        reads = [operand.name for operand in node.operands if operand.name in old]
+        if node is last:
+            seen = True
+            if reads != [name] and node.name != "dynamic_update_slice":
+                return False
+            continue
+        if result in [operand.name for operand in node.operands]:
+            return False
+        if reads and seen:
+            return False
+        if reads and is_formula(node) and not fits(node.results[0].shape, kind_of(node.results[0])):
+            old.add(node.results[0].name)
+    if old & set(outputs):
         return False
-    *before, last = users
-    if any([result in [operand.name for operand in node.operands] for node in body.nodes]):
-        return False
-    if [operand.name for operand in last.operands].count(name) != 1:
-        return False
-    if last.name in ("dynamic_update_slice", "scatter"):
-        early = all([fits(made.shape, kind_of(made)) for node in before for made in node.results])
-        return early and last.operands[0].name == name
-    return not before and elementwise.is_known(last.name)
+    if last.name in _REPLACING:
+        return last.operands[0].name == name
+    return elementwise.is_known(last.name)
+
+
+_REPLACING = ("dynamic_update_slice", "scatter")  # they write elements of their first operand, when the others are known
 
 
 def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
