@@ -112,12 +112,7 @@ class Jitted(NativeCallable):
         call: Callable[..., Any] = owner
         for path in reversed(paths):
             call = path.function(call, owner.name_argument)
-        self._fast_paths = paths
-        _called.__set__(self, call)
-
-    def _long_call(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Calls that the entry of machine code does not know."""
-        return _called.__get__(self)(*args, **kwargs)
+        self._fast_paths, self._long_call = paths, call
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
@@ -368,8 +363,8 @@ class Jitted(NativeCallable):
         self._take([])
 
 
-# The slot, which the classes hide whose instances are called by machine code.
-_called: Any = Jitted.__call__
+# The same place of an instance by another name: calls that reach a kernel by themselves leave the others to it
+Jitted._long_call = Jitted.__dict__["__call__"]
 
 
 class _Owner:
@@ -380,7 +375,7 @@ class _Owner:
 
     def __init__(self, jitted: Jitted) -> None:
         self._reference: Callable[[], Jitted | None] = weakref.ref(jitted)
-        self._anew = functools.partial(type(jitted), *jitted._made_from)
+        self._anew = functools.partial(plain_class(jitted), *jitted._made_from)
 
     def _jitted(self) -> Jitted:
         found = self._reference()

@@ -37,6 +37,7 @@ BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memo
 MAX_FORMS = 8  # of calls of one signature: of arrays, of NumPy arrays, of numbers, that are of the same types
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
+MISS: Any = object()  # what a kernel returns for leaves of other types
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
 GENERATED = f"{__file__} (generated)"  # the file of generated code: one of ours, so that errors do not show it
 

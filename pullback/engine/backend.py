@@ -56,10 +56,10 @@ class Executable(ABC):
     """
 
     __slots__ = ("copies", "result_class")
-    installs = False
     copies: bool
     result_class: type[Array]
     kept: Sequence[int] | None = None
+    installs = False
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -77,7 +77,7 @@ class Executable(ABC):
         return None if run is None else ("run(buffers)", {"run": run})
 
     def install(self, into: Any, source: Any, makes_tuple: bool) -> bool:
-        """Let calls of a function with flat arguments, those of this executable, reach it by themselves, if it can.
+        """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if it cannot.
 
         Arguments:
             into: the function, a `native.entry.NativeCallable`. source: what of it this was compiled for.

@@ -184,14 +184,14 @@ class NativeCallable(_Words):
         vectorcall, head: where the words are.
     """
 
+    if not TYPE_CHECKING:  # subclasses have a place for the descriptor
+        __slots__ = ()
     descriptor: Descriptor | None = None
     promoted_from: Any
     vectorcall = object.__basicsize__
     head = object.__basicsize__ + WORD
 
-    def _long_call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls for which there is no descriptor."""
-        raise NotImplementedError
+    _long_call: Any  # what is called where there is no descriptor for a call
 
 
 _promoted: WeakKeyDictionary[type, Any] = WeakKeyDictionary()
@@ -244,7 +244,7 @@ class Call(NativeCallable):
     """
 
     def __init__(self, descriptor: Descriptor, long_call: Any) -> None:
-        self._long_call = long_call  # type: ignore[method-assign]
+        self._long_call = long_call
         _write(self, descriptor, "direct")
 
     def __call__(self, *args: Any) -> Any:
