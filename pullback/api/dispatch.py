@@ -215,7 +215,6 @@ def _assembled(signature: Signature, found: list[str], run: list[str], names: di
     return FastPath(source, names | _SURROUNDINGS | _FAILURES | {"mode": current_mode()}, borrows)
 
 
-MISS: Any = object()  # what a kernel returns for leaves that it does not take
 ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
 
 # What makes a call another one, whatever its arguments are: a trace that records, named axes, a choice of devices, or a mode

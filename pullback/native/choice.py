@@ -25,9 +25,10 @@ from pullback.native import entry
 from pullback.native.build import build
 from pullback.native.checked import CheckedExecutable
 from pullback.native.executable import NativeExecutable
-from pullback.native.graph import Graph, Node, Refused, record
+from pullback.native.graph import Graph, Node, Refused
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
 from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+from pullback.native.record import record
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
