@@ -36,11 +36,12 @@ class NativeExecutable(Executable):
         return list(self._call(*arrays))
 
     def _converted(self, *arrays: Array) -> tuple[Array, ...]:
-        """Run on Arrays of other classes than Array: their values are those of the moment, in memory that is borrowed."""
+        """Run on Arrays that are weak where the kernel's inputs are not, or the other way round, and on those of other classes
+        than Array: their values are those of the moment, in memory that is borrowed."""
         expected = self.kernel.inputs
-        if [array.type for array in arrays] != list(expected):
+        if [array.type.strong() for array in arrays] != [type.strong() for type in expected]:
             raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
-        plain = [Array(array.type, np.asarray(host_of(array), order="C")) for array in arrays]
+        plain = [Array(type, np.asarray(host_of(array), order="C")) for array, type in zip(arrays, expected, strict=True)]
         made: tuple[Array, ...] = Call(self.descriptor, self._refused)(*plain)
         return made
 

@@ -532,6 +532,17 @@ def test_containers_are_taken_apart_by_the_fast_path(native_additions: list[Prog
     assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function.descriptor is None
 
 
+def test_static_arguments_that_are_named_or_left_out(native_additions: list[Program]) -> None:
+    """The calls f(x, n=1), f(x, n=2) and f(x) have the same flat arguments."""
+    function = pb.jit(lambda x, n=1: x + 1.0 if n == 1 else x + x, static_argnames="n")
+    for _ in range(3):
+        assert (function(F8, n=1).host == F8 + 1).all() and (function(F8).host == F8 + 1).all()
+    named = pb.jit(lambda x, n=2: x + 1.0 if n == 1 else x * 2.0, static_argnames="n")
+    for _ in range(3):
+        assert (named(F8, n=1).host == F8 + 1).all() and (named(F8).host == F8 * 2).all()
+    assert len(native_additions) > 0 and named.descriptor is None
+
+
 def test_methods_bind(native_additions: list[Program]) -> None:
     class Held:
         function = pb.jit(lambda x: x + 1.0)
@@ -551,6 +562,8 @@ def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
     assert "fadd" in executable.optimized_text() and "kernel" in executable.assembly()
     assert executable.memory_analysis()["output_size_in_bytes"] == 32 and executable.runner() is None
     assert executable.cost_analysis()["bytes accessed"] == 64
+    weak = Array(pb.ArrayType((8,), "float32", weak=True), F8)
+    assert executable([weak])[0].type == pb.ArrayType((8,), "float32")
     borrowed = BorrowedArray(pb.ArrayType((8,), "float32"), np.arange(16, dtype=np.float32)[::2])
     assert (executable([borrowed])[0].host == np.arange(16)[::2] + 1).all()
     with pytest.raises(pb.errors.ProgramError, match="was called with"):
