@@ -112,7 +112,7 @@ def _locations() -> dict[str, int]:
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
-    return found | where | {"head": NativeCallable.head}
+    return found | where | {"head": NativeCallable._head}
 
 
 def scalar_class(dtype: np.dtype[Any]) -> type | None:
@@ -180,16 +180,16 @@ class NativeCallable(_Words):
     """What has two words, behind Python's, for the entry: its address, and that of a descriptor.
 
     Attributes:
-        descriptor: the first of the descriptors that are tried; None before there is one.
-        vectorcall, head: where the words are.
+        _descriptor: the first of the descriptors that are tried; None before there is one.
+        _vectorcall, _head: where the words are.
     """
 
     if not TYPE_CHECKING:  # subclasses have a place for the descriptor
         __slots__ = ()
-    descriptor: Descriptor | None = None
-    promoted_from: Any
-    vectorcall = object.__basicsize__
-    head = object.__basicsize__ + WORD
+    _descriptor: Descriptor | None = None
+    _promoted_from: Any
+    _vectorcall = object.__basicsize__
+    _head = object.__basicsize__ + WORD
 
     _long_call: Any  # what is called where there is no descriptor for a call
 
@@ -204,7 +204,7 @@ def _promote(kind: type) -> Any:
         name = f"{kind.__module__}.{kind.__name__}"
         call = ctypes.cast(ctypes.pythonapi.PyVectorcall_Call, ctypes.c_void_p).value
         found = _promoted[kind] = _class_of(name, kind, 0, {_TP_CALL: call}, _HAVE_VECTORCALL)
-        found.__doc__, found.promoted_from = kind.__doc__, kind
+        found.__doc__, found._promoted_from = kind.__doc__, kind
     return found
 
 
@@ -214,26 +214,26 @@ def install(into: NativeCallable, descriptor: Descriptor) -> None:
 
 
 def _write(into: NativeCallable, descriptor: Descriptor, function: str) -> None:
-    before = into.descriptor
-    ctypes.c_uint64.from_address(id(into) + into.vectorcall).value = _entry().addresses[function]
-    ctypes.c_uint64.from_address(id(into) + into.head).value = descriptor.address
-    into.descriptor = descriptor
+    before = into._descriptor
+    ctypes.c_uint64.from_address(id(into) + into._vectorcall).value = _entry().addresses[function]
+    ctypes.c_uint64.from_address(id(into) + into._head).value = descriptor.address
+    into._descriptor = descriptor
     del before  # what the entry could still have read
-    if not hasattr(into, "promoted_from"):
+    if not hasattr(into, "_promoted_from"):
         into.__class__ = _promote(type(into))
 
 
 def retire(one: NativeCallable) -> None:
     """Let calls of an object go the long way again."""
-    if one.descriptor is not None:
-        one.__class__ = one.promoted_from
-        ctypes.c_uint64.from_address(id(one) + one.head).value = 0
-        one.descriptor = None
+    if one._descriptor is not None:
+        one.__class__ = one._promoted_from
+        ctypes.c_uint64.from_address(id(one) + one._head).value = 0
+        one._descriptor = None
 
 
 def plain_class(one: NativeCallable) -> Any:
     """The class of an object, whether calls of it go to the entry or not."""
-    return getattr(one, "promoted_from", type(one))
+    return getattr(one, "_promoted_from", type(one))
 
 
 class Call(NativeCallable):
@@ -261,7 +261,7 @@ class Descriptor:
     Arguments:
         kernel: the kernel. code: what it was compiled to. mode: in which calls are made.
         makes_tuple: whether the result is a tuple of Arrays; else it is the one Array that there is.
-        next: the descriptor to be tried if arguments are others. source: what it was made for.
+        next: the descriptor to be tried if arguments are others.
     """
 
     def __init__(
@@ -271,9 +271,8 @@ class Descriptor:
         mode: Mode,
         makes_tuple: bool = True,
         next: Descriptor | None = None,
-        source: Any = None,
     ) -> None:
-        self.kernel, self.code, self.mode, self.next, self.source = kernel, code, mode, next, source
+        self.kernel, self.code, self.mode, self.makes_tuple, self.next = kernel, code, mode, makes_tuple, next
         self.length: int = 1 if next is None else next.length + 1
         self._alive: list[Any] = []
         releases = kernel.weight * SECONDS_A_WEIGHT >= RELEASED_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import inspect
 import pickle
 import resource
 import signal
@@ -292,7 +293,7 @@ def test_a_call_that_retires_its_own_function_ends_well() -> None:
 def test_ctrl_c_ends_a_long_loop(weight: float) -> None:
     call, x = call_of(endless(weight)), pb.numpy.asarray(np.float32(1))
     call_of(copying(pb.ArrayType((), "float32")))(x)  # its values are fetched
-    counts = sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)
+    counts = sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call._descriptor)
     for _ in range(3):
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         before = signal.signal(signal.SIGALRM, lambda *ignored: signal.raise_signal(signal.SIGINT))
@@ -301,7 +302,7 @@ def test_ctrl_c_ends_a_long_loop(weight: float) -> None:
                 call(x)
         finally:
             signal.signal(signal.SIGALRM, before)
-    assert (sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)) == counts
+    assert (sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call._descriptor)) == counts
 
 
 def test_a_kernel_that_stops_by_itself_is_an_interrupt() -> None:
@@ -377,8 +378,8 @@ def test_a_hundred_thousand_calls_leave_nothing() -> None:
         other,
         large,
         wrong,
-        one.descriptor,
-        two.descriptor,
+        one._descriptor,
+        two._descriptor,
         current_mode(),
         *types,
         None,
@@ -394,7 +395,7 @@ def test_descriptors_and_code_are_freed() -> None:
     for size in range(2, 6):
         function = function_of(adding_one(size + 1000))
         assert function(np.zeros(size + 1000, np.float32)).shape == (size + 1000,)
-        code.append(pb.core.array.WeakValueDictionary({0: function.descriptor.code}))
+        code.append(pb.core.array.WeakValueDictionary({0: function._descriptor.code}))
         del function
     gc.collect()
     assert [len(one) for one in code] == [0] * 4
@@ -481,18 +482,20 @@ def test_a_jitted_function_is_the_same_function(native_additions: list[Program])
     x = pb.numpy.asarray(F8)
     for given in (x, F8, x):
         assert (add_one(given).host == F8 + 1).all()
-    assert len(native_additions) == 1 and add_one.descriptor is not None and add_one.descriptor.length == 1
+    assert len(native_additions) == 1 and add_one._descriptor is not None and add_one._descriptor.length == 1
     assert isinstance(add_one, type(pb.jit(abs))) and repr(add_one).startswith("<jit of ") and add_one.__doc__ == "Adds one."
     assert pickle.loads(pickle.dumps(add_one)) is add_one
     copied = copy.copy(pb.jit(lambda x: x + 1.0))
     assert (copied(x).host == F8 + 1).all() and (copy.copy(copied)(x).host == F8 + 1).all()
+    assert inspect.signature(add_one) == inspect.signature(add_one.__wrapped__)
+    assert callable(add_one) and (add_one.__call__(x).host == F8 + 1).all()
     assert add_one.eval_shape(x) == pb.ArrayType((8,), "float32")
     add_one.note = "kept"
     add_one.clear_cache()
-    assert add_one.note == "kept" and add_one.descriptor is None and (add_one(x).host == F8 + 1).all()
-    assert add_one.descriptor is not None
+    assert add_one.note == "kept" and add_one._descriptor is None and (add_one(x).host == F8 + 1).all()
+    assert add_one._descriptor is not None
     pb.clear_caches()
-    assert add_one.descriptor is None
+    assert add_one._descriptor is None
 
 
 def test_other_calls_of_it_go_as_before(native_additions: list[Program]) -> None:
@@ -529,7 +532,7 @@ def test_containers_are_taken_apart_by_the_fast_path(native_additions: list[Prog
     function = pb.jit(lambda tree, n: {"sum": [tree["x"] + 1.0]}, static_argnums=1)
     for given in (x, x, F8, x, F8, F8):
         assert (function({"x": given}, 3)["sum"][0].host == F8 + 1).all()
-    assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function.descriptor is None
+    assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function._descriptor is None
 
 
 def test_static_arguments_that_are_named_or_left_out(native_additions: list[Program]) -> None:
@@ -540,7 +543,7 @@ def test_static_arguments_that_are_named_or_left_out(native_additions: list[Prog
     named = pb.jit(lambda x, n=2: x + 1.0 if n == 1 else x * 2.0, static_argnames="n")
     for _ in range(3):
         assert (named(F8, n=1).host == F8 + 1).all() and (named(F8).host == F8 * 2).all()
-    assert len(native_additions) > 0 and named.descriptor is None
+    assert len(native_additions) > 0 and named._descriptor is None
 
 
 def test_methods_bind(native_additions: list[Program]) -> None:
