@@ -398,14 +398,16 @@ def entry_text(places: dict[str, int], triple: str) -> str:
 
 
 class _Entry:
-    """The entry's machine code, with its table filled in."""
+    """The entry's machine code, with its table filled in. It is never unloaded: what a process does last may call it."""
 
     def __init__(self) -> None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         text = entry_text(_locations(), compiling.host().triple)
         self.code = compiling.loaded(text, ("vectorcall", "direct", "table"))
         self.addresses = self.code.addresses
         self.objects = _objects()
         functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON}
+        self.placement = placement
         several = id(placement) + _place(placement, placement.several, 3, "placement.several")
         known = functions | _numpy_functions() | {name: id(one) for name, one in self.objects.items()} | {"several": several}
         (ctypes.c_uint64 * len(TABLE)).from_address(self.addresses["table"])[:] = [known[name] or 0 for name in TABLE]

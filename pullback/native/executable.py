@@ -14,7 +14,7 @@ from pullback.core.modes import current_mode
 from pullback.engine.backend import Executable
 from pullback.native import compile as compiling
 from pullback.native.entry import Call, Descriptor, NativeCallable, install
-from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
 
 MAX_DESCRIPTORS = 32  # of one function: the entry looks through them, some 10 ns each
 
@@ -26,6 +26,8 @@ class NativeExecutable(Executable):
     installs = True
 
     def __init__(self, kernel: Kernel) -> None:
+        if (count := len(kernel.inputs) + len(kernel.constants) + len(kernel.outputs)) > MAX_ARRAYS:
+            raise ProgramError(f"A kernel has at most {MAX_ARRAYS} inputs, constants and results, not {count}.")
         self.copies = False
         self.result_class = Array
         self.kernel = kernel

@@ -6,9 +6,11 @@ import copy
 import ctypes
 import gc
 import inspect
+import os
 import pickle
 import resource
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,6 +29,7 @@ from handwritten_kernels import (
     elementwise,
     endless,
     function_of,
+    kernel_text,
     needs_entry,
     sum_and_difference,
 )
@@ -191,6 +194,49 @@ def test_two_results_are_a_tuple_in_their_order() -> None:
     assert got.__class__ is tuple
     for found, expected in zip(got, (x + y, x - y), strict=True):
         assert (found._host == expected).all()
+
+
+def test_kernels_without_inputs_or_results() -> None:
+    scalar = pb.ArrayType((), "float32")
+    made = function_of(Kernel(kernel_text("  store float 2.5, ptr %y0\n  ret i32 0\n"), (), (scalar,)))
+    assert made().type is scalar and made()._host == 2.5 and made(1)[0] == MISSED
+    assert call_of(Kernel(kernel_text("  ret i32 0\n"), (scalar,), ()))(np.float32(1)) == ()
+
+
+def test_a_kernel_of_many_arrays() -> None:
+    scalar = pb.ArrayType((), "float32")
+    text = kernel_text("  %v = load float, ptr %last\n  store float %v, ptr %y0\n  ret i32 0\n").replace(
+        "entry:\n", "entry:\n  %at = getelementptr ptr, ptr %operands, i64 3999\n  %last = load ptr, ptr %at\n"
+    )
+    many = (scalar,) * 4000
+    executable = NativeExecutable(Kernel(text, many, (scalar,)))
+    given = [Array(scalar, np.asarray(value, np.float32)) for value in range(4000)]
+    for _ in range(10):
+        assert executable(given)[0]._host == 3999
+    with pytest.raises(pb.errors.ProgramError, match="at most 4096"):
+        NativeExecutable(Kernel(text, many + many, (scalar,)))
+
+
+LAST = """
+import atexit, os, sys
+import numpy as np
+from handwritten_kernels import adding_one, function_of
+function, x = function_of(adding_one()), np.arange(8, dtype=np.float32)
+class Last:
+    def __del__(self, function=function, x=x, write=os.write):
+        write(1, f"{function(x)._host.tolist() == (x + 1).tolist()} ".encode())
+function(x)
+last = Last()
+sys.held = Last()
+atexit.register(lambda: function(x))
+"""
+
+
+def test_what_a_process_does_last_may_call_kernels() -> None:
+    paths = os.pathsep.join([os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    out = subprocess.run([sys.executable, "-c", LAST], capture_output=True, text=True, check=True, env=environment)
+    assert out.stdout.split() == ["True", "True"], out.stderr
 
 
 def test_constants_come_behind_the_inputs() -> None:
