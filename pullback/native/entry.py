@@ -213,22 +213,36 @@ def install(into: NativeCallable, descriptor: Descriptor) -> None:
     _write(into, descriptor, "vectorcall")
 
 
+_changing = threading.RLock()  # a signal's handler may come in between, and change the same object
+
+
 def _write(into: NativeCallable, descriptor: Descriptor, function: str) -> None:
-    before = into._descriptor
-    ctypes.c_uint64.from_address(id(into) + into._vectorcall).value = _entry().addresses[function]
-    ctypes.c_uint64.from_address(id(into) + into._head).value = descriptor.address
-    into._descriptor = descriptor
-    del before  # what the entry could still have read
-    if not hasattr(into, "_promoted_from"):
-        into.__class__ = _promote(type(into))
+    address = _entry().addresses[function]
+    with _changing:
+        ctypes.c_uint64.from_address(id(into) + into._vectorcall).value = address
+        _point(into, descriptor)
+        if not hasattr(into, "_promoted_from"):
+            into.__class__ = _promote(type(into))
+
+
+def _point(one: NativeCallable, descriptor: Descriptor | None) -> None:
+    """Change an object's descriptor, and then its word; where a signal's handler changed them meanwhile, the word follows."""
+    before = one._descriptor  # which the entry may read until the word is written
+    one._descriptor = descriptor
+    while True:
+        now = one._descriptor
+        ctypes.c_uint64.from_address(id(one) + one._head).value = 0 if now is None else now.address
+        if one._descriptor is now:
+            break
+    del before
 
 
 def retire(one: NativeCallable) -> None:
     """Let calls of an object go the long way again."""
-    if one._descriptor is not None:
-        one.__class__ = one._promoted_from
-        ctypes.c_uint64.from_address(id(one) + one._head).value = 0
-        one._descriptor = None
+    with _changing:
+        if one._descriptor is not None:
+            _point(one, None)
+            one.__class__ = plain_class(one)
 
 
 def plain_class(one: NativeCallable) -> Any:

@@ -466,6 +466,34 @@ def test_eight_threads_at_once() -> None:
     assert wrong == []
 
 
+def test_kernels_come_and_go_while_others_call() -> None:
+    function, wrong, done = function_of(adding_one()), [], threading.Event()
+
+    def call() -> None:
+        while not done.is_set():
+            got = function(F8)
+            if got.__class__ is Array and not (got._host == F8 + 1).all():
+                wrong.append(got)
+
+    def change() -> None:
+        for turn in range(300):
+            entry.install(function, descriptor_of(adding_one(), makes_tuple=False, next=function._descriptor))
+            if turn % 3 == 0:
+                entry.retire(function)
+
+    callers, changers = ([threading.Thread(target=work) for _ in range(3)] for work in (call, change))
+    for thread in callers + changers:
+        thread.start()
+    for thread in changers:
+        thread.join()
+    done.set()
+    for thread in callers:
+        thread.join()
+    assert wrong == []
+    entry.install(function, descriptor_of(adding_one(), makes_tuple=False))
+    assert (function(F8)._host == F8 + 1).all()
+
+
 def test_other_threads_run_beside_long_work() -> None:
     """With the lock held by the kernel this would never end."""
     call, ran = call_of(endless()), threading.Event()
