@@ -142,7 +142,7 @@ class Jitted(NativeCallable):
         executable = signature.compile()
         if axis_sizes() or placement.several:
             pass  # no short way looks at these
-        elif executable.installs and signature.is_flat and executable.install(self, signature, signature.makes_tuple):
+        elif executable.installs and signature.is_flat and executable.install(self, signature.makes_tuple):
             pass  # calls like this one do not come here any more
         elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])

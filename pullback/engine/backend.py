@@ -76,11 +76,11 @@ class Executable(ABC):
         run = self.runner()
         return None if run is None else ("run(buffers)", {"run": run})
 
-    def install(self, into: Any, source: Any, makes_tuple: bool) -> bool:
-        """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if it cannot.
+    def install(self, into: Any, makes_tuple: bool) -> bool:
+        """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if they cannot.
 
         Arguments:
-            into: the function, a `native.entry.NativeCallable`. source: what of it this was compiled for.
+            into: the function, a `native.entry.NativeCallable`.
             makes_tuple: whether the function returns the tuple of the results; else it returns the one that there is.
         """
         return False

@@ -48,8 +48,8 @@ def _given() -> str:
     return given
 
 
-_mode: Inherited[str] = Inherited("pullback_native", _given())
-mode = _mode.get
+setting: Inherited[str] = Inherited("pullback_native", _given())
+mode = setting.get
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def native_mode(wanted: str) -> Iterator[None]:
     """
     if wanted not in MODES:
         raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
-    with _mode.setting(wanted):
+    with setting.setting(wanted):
         yield
 
 

@@ -112,7 +112,7 @@ def _locations() -> dict[str, int]:
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
-    return found | where | {"head": NativeCallable.head}
+    return found | where | {"head": NativeCallable._head}
 
 
 def scalar_class(dtype: np.dtype[Any]) -> type | None:
@@ -180,16 +180,16 @@ class NativeCallable(_Words):
     """What has two words, behind Python's, for the entry: its address, and that of a descriptor.
 
     Attributes:
-        descriptor: the first of the descriptors that are tried; None before there is one.
-        vectorcall, head: where the words are.
+        _descriptor: the first of the descriptors that are tried; None before there is one.
+        _vectorcall, _head: where the words are.
     """
 
     if not TYPE_CHECKING:  # subclasses have a place for the descriptor
         __slots__ = ()
-    descriptor: Descriptor | None = None
-    promoted_from: Any
-    vectorcall = object.__basicsize__
-    head = object.__basicsize__ + WORD
+    _descriptor: Descriptor | None = None
+    _promoted_from: Any
+    _vectorcall = object.__basicsize__
+    _head = object.__basicsize__ + WORD
 
     _long_call: Any  # what is called where there is no descriptor for a call
 
@@ -204,7 +204,7 @@ def _promote(kind: type) -> Any:
         name = f"{kind.__module__}.{kind.__name__}"
         call = ctypes.cast(ctypes.pythonapi.PyVectorcall_Call, ctypes.c_void_p).value
         found = _promoted[kind] = _class_of(name, kind, 0, {_TP_CALL: call}, _HAVE_VECTORCALL)
-        found.__doc__, found.promoted_from = kind.__doc__, kind
+        found.__doc__, found._promoted_from = kind.__doc__, kind
     return found
 
 
@@ -213,27 +213,41 @@ def install(into: NativeCallable, descriptor: Descriptor) -> None:
     _write(into, descriptor, "vectorcall")
 
 
+_changing = threading.RLock()  # a signal's handler may come in between, and change the same object
+
+
 def _write(into: NativeCallable, descriptor: Descriptor, function: str) -> None:
-    before = into.descriptor
-    ctypes.c_uint64.from_address(id(into) + into.vectorcall).value = _entry().addresses[function]
-    ctypes.c_uint64.from_address(id(into) + into.head).value = descriptor.address
-    into.descriptor = descriptor
-    del before  # what the entry could still have read
-    if not hasattr(into, "promoted_from"):
-        into.__class__ = _promote(type(into))
+    address = _entry().addresses[function]
+    with _changing:
+        ctypes.c_uint64.from_address(id(into) + into._vectorcall).value = address
+        _point(into, descriptor)
+        if not hasattr(into, "_promoted_from"):
+            into.__class__ = _promote(type(into))
+
+
+def _point(one: NativeCallable, descriptor: Descriptor | None) -> None:
+    """Change an object's descriptor, and then its word; where a signal's handler changed them meanwhile, the word follows."""
+    before = one._descriptor  # which the entry may read until the word is written
+    one._descriptor = descriptor
+    while True:
+        now = one._descriptor
+        ctypes.c_uint64.from_address(id(one) + one._head).value = 0 if now is None else now.address
+        if one._descriptor is now:
+            break
+    del before
 
 
 def retire(one: NativeCallable) -> None:
     """Let calls of an object go the long way again."""
-    if one.descriptor is not None:
-        one.__class__ = one.promoted_from
-        ctypes.c_uint64.from_address(id(one) + one.head).value = 0
-        one.descriptor = None
+    with _changing:
+        if one._descriptor is not None:
+            _point(one, None)
+            one.__class__ = plain_class(one)
 
 
 def plain_class(one: NativeCallable) -> Any:
     """The class of an object, whether calls of it go to the entry or not."""
-    return getattr(one, "promoted_from", type(one))
+    return getattr(one, "_promoted_from", type(one))
 
 
 class Call(NativeCallable):
@@ -261,7 +275,7 @@ class Descriptor:
     Arguments:
         kernel: the kernel. code: what it was compiled to. mode: in which calls are made.
         makes_tuple: whether the result is a tuple of Arrays; else it is the one Array that there is.
-        next: the descriptor to be tried if arguments are others. source: what it was made for.
+        next: the descriptor to be tried if arguments are others.
     """
 
     def __init__(
@@ -271,9 +285,8 @@ class Descriptor:
         mode: Mode,
         makes_tuple: bool = True,
         next: Descriptor | None = None,
-        source: Any = None,
     ) -> None:
-        self.kernel, self.code, self.mode, self.next, self.source = kernel, code, mode, next, source
+        self.kernel, self.code, self.mode, self.makes_tuple, self.next = kernel, code, mode, makes_tuple, next
         self.length: int = 1 if next is None else next.length + 1
         self._alive: list[Any] = []
         releases = kernel.weight * SECONDS_A_WEIGHT >= RELEASED_SECONDS
@@ -399,14 +412,16 @@ def entry_text(places: dict[str, int], triple: str) -> str:
 
 
 class _Entry:
-    """The entry's machine code, with its table filled in."""
+    """The entry's machine code, with its table filled in. It is never unloaded: what a process does last may call it."""
 
     def __init__(self) -> None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         text = entry_text(_locations(), compiling.host().triple)
         self.code = compiling.loaded(text, ("vectorcall", "direct", "table"))
         self.addresses = self.code.addresses
         self.objects = _objects()
         functions = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON}
+        self.placement = placement
         several = id(placement) + _place(placement, placement.several, 3, "placement.several")
         known = functions | _numpy_functions() | {name: id(one) for name, one in self.objects.items()} | {"several": several}
         (ctypes.c_uint64 * len(TABLE)).from_address(self.addresses["table"])[:] = [known[name] or 0 for name in TABLE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from pullback.core.modes import current_mode
 from pullback.engine.backend import Executable
 from pullback.native import compile as compiling
 from pullback.native.entry import Call, Descriptor, NativeCallable, install
-from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
 
 MAX_DESCRIPTORS = 32  # of one function: the entry looks through them, some 10 ns each
 
@@ -25,27 +26,17 @@ class NativeExecutable(Executable):
     installs = True
 
     def __init__(self, kernel: Kernel) -> None:
+        if (count := len(kernel.inputs) + len(kernel.constants) + len(kernel.outputs)) > MAX_ARRAYS:
+            raise ProgramError(f"A kernel has at most {MAX_ARRAYS} inputs, constants and results, not {count}.")
         self.copies = False
         self.result_class = Array
         self.kernel = kernel
         self.code = compiling.loaded(kernel.source)
         self.descriptor = Descriptor(kernel, self.code, current_mode())
-        self._call = Call(self.descriptor, self._converted)
+        self._call = Call(self.descriptor, functools.partial(_converted, self.descriptor))
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return list(self._call(*arrays))
-
-    def _converted(self, *arrays: Array) -> tuple[Array, ...]:
-        """Run on Arrays of other classes than Array: their values are those of the moment, in memory that is borrowed."""
-        expected = self.kernel.inputs
-        if [(array.type.shape, array.type.dtype) for array in arrays] != [(type.shape, type.dtype) for type in expected]:
-            raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
-        plain = [Array(type, np.asarray(host_of(array), order="C")) for type, array in zip(expected, arrays)]
-        made: tuple[Array, ...] = Call(self.descriptor, self._refused)(*plain)
-        return made
-
-    def _refused(self, *arrays: Array) -> Any:
-        raise ProgramError(f"A kernel for {self.kernel.inputs} does not take {arrays}, whose memory is not as their types say.")
 
     def runner(self) -> None:
         return None
@@ -56,21 +47,15 @@ class NativeExecutable(Executable):
         descriptor = Descriptor(self.kernel, self.code, current_mode())
         return Call(descriptor, lambda *args: otherwise)
 
-    def install(self, into: NativeCallable, source: Any, makes_tuple: bool) -> bool:
-        """Let calls of an object with the kernel's inputs as its arguments go to the kernel; False if it has too many kernels.
-
-        Arguments:
-            source: the same for the same kernel of one object: it is there once.
-            makes_tuple: whether the result is a tuple; else it is the one Array.
-        """
-        first = into.descriptor
+    def install(self, into: NativeCallable, makes_tuple: bool) -> bool:
+        mode, first = current_mode(), into._descriptor
         one = first
-        while one is not None and one.source is not source:
+        while one is not None and (one.kernel is not self.kernel or one.mode is not mode or one.makes_tuple != makes_tuple):
             one = one.next
         if one is None:
             if first is not None and first.length >= MAX_DESCRIPTORS:
                 return False
-            install(into, Descriptor(self.kernel, self.code, current_mode(), makes_tuple, first, source))
+            install(into, Descriptor(self.kernel, self.code, mode, makes_tuple, first))
         return True
 
     def optimized_text(self) -> str:
@@ -92,3 +77,20 @@ class NativeExecutable(Executable):
             "output_size_in_bytes": sum([type.nbytes for type in self.kernel.outputs]),
             "temp_size_in_bytes": self.kernel.workspace,
         }
+
+
+def _converted(descriptor: Descriptor, *arrays: Array) -> tuple[Array, ...]:
+    """Run on Arrays that are weak where the kernel's inputs are not, or the other way round, and on those of other classes than
+    Array: their values are those of the moment, in memory that is borrowed."""
+    expected = descriptor.kernel.inputs
+    if [array.type.strong() for array in arrays] != [type.strong() for type in expected]:
+        raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
+    plain = [Array(type, np.asarray(host_of(array), order="C")) for array, type in zip(arrays, expected, strict=True)]
+    made: tuple[Array, ...] = Call(descriptor, functools.partial(_refused, descriptor))(*plain)
+    return made
+
+
+def _refused(descriptor: Descriptor, *arrays: Array) -> Any:
+    raise ProgramError(
+        f"A kernel for {descriptor.kernel.inputs} does not take {arrays}: their memory is not as their types say."
+    )

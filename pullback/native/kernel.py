@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.types import ArrayType
 
 SECONDS_A_WEIGHT = 0.15e-9  # what a unit of weight takes, about
+MAX_ARRAYS = 4096  # inputs, constants and results of a kernel: the entry keeps their addresses on the stack
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,10 @@
-"""Every test of the engine keeps its executables in a directory of its own."""
+"""Every test of the engine keeps its executables in a directory of its own, and leaves all Programs to XLA."""
 
 import pytest
 
 import pullback as pb
 from pullback.api.compiled import clear_caches
+from pullback.native import choice
 
 
 @pytest.fixture(autouse=True)
@@ -11,6 +12,11 @@ def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE_DIR", str(tmp_path / "executables"))
     clear_caches()
     return tmp_path / "executables"
+
+
+@pytest.fixture(autouse=True)
+def by_xla(monkeypatch):
+    monkeypatch.setattr(choice.setting, "default", "off")
 
 
 @pytest.fixture

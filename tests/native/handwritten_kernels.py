@@ -144,5 +144,5 @@ def function_of(*kernels: Kernel) -> Function:
     """A function with a descriptor for each kernel, which returns the one result."""
     made = Function()
     for kernel in kernels:
-        entry.install(made, descriptor_of(kernel, makes_tuple=False, next=made.descriptor))
+        entry.install(made, descriptor_of(kernel, makes_tuple=False, next=made._descriptor))
     return made

@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import ctypes
 import gc
+import inspect
+import os
 import pickle
 import resource
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -26,6 +29,7 @@ from handwritten_kernels import (
     elementwise,
     endless,
     function_of,
+    kernel_text,
     needs_entry,
     sum_and_difference,
 )
@@ -192,6 +196,49 @@ def test_two_results_are_a_tuple_in_their_order() -> None:
         assert (found._host == expected).all()
 
 
+def test_kernels_without_inputs_or_results() -> None:
+    scalar = pb.ArrayType((), "float32")
+    made = function_of(Kernel(kernel_text("  store float 2.5, ptr %y0\n  ret i32 0\n"), (), (scalar,)))
+    assert made().type is scalar and made()._host == 2.5 and made(1)[0] == MISSED
+    assert call_of(Kernel(kernel_text("  ret i32 0\n"), (scalar,), ()))(np.float32(1)) == ()
+
+
+def test_a_kernel_of_many_arrays() -> None:
+    scalar = pb.ArrayType((), "float32")
+    text = kernel_text("  %v = load float, ptr %last\n  store float %v, ptr %y0\n  ret i32 0\n").replace(
+        "entry:\n", "entry:\n  %at = getelementptr ptr, ptr %operands, i64 3999\n  %last = load ptr, ptr %at\n"
+    )
+    many = (scalar,) * 4000
+    executable = NativeExecutable(Kernel(text, many, (scalar,)))
+    given = [Array(scalar, np.asarray(value, np.float32)) for value in range(4000)]
+    for _ in range(10):
+        assert executable(given)[0]._host == 3999
+    with pytest.raises(pb.errors.ProgramError, match="at most 4096"):
+        NativeExecutable(Kernel(text, many + many, (scalar,)))
+
+
+LAST = """
+import atexit, os, sys
+import numpy as np
+from handwritten_kernels import adding_one, function_of
+function, x = function_of(adding_one()), np.arange(8, dtype=np.float32)
+class Last:
+    def __del__(self, function=function, x=x, write=os.write):
+        write(1, f"{function(x)._host.tolist() == (x + 1).tolist()} ".encode())
+function(x)
+last = Last()
+sys.held = Last()
+atexit.register(lambda: function(x))
+"""
+
+
+def test_what_a_process_does_last_may_call_kernels() -> None:
+    paths = os.pathsep.join([os.path.dirname(__file__), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    out = subprocess.run([sys.executable, "-c", LAST], capture_output=True, text=True, check=True, env=environment)
+    assert out.stdout.split() == ["True", "True"], out.stderr
+
+
 def test_constants_come_behind_the_inputs() -> None:
     type = pb.ArrayType((8,), "float32")
     table = np.array([1, 2, 4, 8, 16, 32, 64, 128], np.float32)
@@ -292,7 +339,7 @@ def test_a_call_that_retires_its_own_function_ends_well() -> None:
 def test_ctrl_c_ends_a_long_loop(weight: float) -> None:
     call, x = call_of(endless(weight)), pb.numpy.asarray(np.float32(1))
     call_of(copying(pb.ArrayType((), "float32")))(x)  # its values are fetched
-    counts = sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)
+    counts = sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call._descriptor)
     for _ in range(3):
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         before = signal.signal(signal.SIGALRM, lambda *ignored: signal.raise_signal(signal.SIGINT))
@@ -301,7 +348,7 @@ def test_ctrl_c_ends_a_long_loop(weight: float) -> None:
                 call(x)
         finally:
             signal.signal(signal.SIGALRM, before)
-    assert (sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)) == counts
+    assert (sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call._descriptor)) == counts
 
 
 def test_a_kernel_that_stops_by_itself_is_an_interrupt() -> None:
@@ -377,8 +424,8 @@ def test_a_hundred_thousand_calls_leave_nothing() -> None:
         other,
         large,
         wrong,
-        one.descriptor,
-        two.descriptor,
+        one._descriptor,
+        two._descriptor,
         current_mode(),
         *types,
         None,
@@ -394,7 +441,7 @@ def test_descriptors_and_code_are_freed() -> None:
     for size in range(2, 6):
         function = function_of(adding_one(size + 1000))
         assert function(np.zeros(size + 1000, np.float32)).shape == (size + 1000,)
-        code.append(pb.core.array.WeakValueDictionary({0: function.descriptor.code}))
+        code.append(pb.core.array.WeakValueDictionary({0: function._descriptor.code}))
         del function
     gc.collect()
     assert [len(one) for one in code] == [0] * 4
@@ -417,6 +464,34 @@ def test_eight_threads_at_once() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_kernels_come_and_go_while_others_call() -> None:
+    function, wrong, done = function_of(adding_one()), [], threading.Event()
+
+    def call() -> None:
+        while not done.is_set():
+            got = function(F8)
+            if got.__class__ is Array and not (got._host == F8 + 1).all():
+                wrong.append(got)
+
+    def change() -> None:
+        for turn in range(300):
+            entry.install(function, descriptor_of(adding_one(), makes_tuple=False, next=function._descriptor))
+            if turn % 3 == 0:
+                entry.retire(function)
+
+    callers, changers = ([threading.Thread(target=work) for _ in range(3)] for work in (call, change))
+    for thread in callers + changers:
+        thread.start()
+    for thread in changers:
+        thread.join()
+    done.set()
+    for thread in callers:
+        thread.join()
+    assert wrong == []
+    entry.install(function, descriptor_of(adding_one(), makes_tuple=False))
+    assert (function(F8)._host == F8 + 1).all()
 
 
 def test_other_threads_run_beside_long_work() -> None:
@@ -481,18 +556,20 @@ def test_a_jitted_function_is_the_same_function(native_additions: list[Program])
     x = pb.numpy.asarray(F8)
     for given in (x, F8, x):
         assert (add_one(given).host == F8 + 1).all()
-    assert len(native_additions) == 1 and add_one.descriptor is not None and add_one.descriptor.length == 1
+    assert len(native_additions) == 1 and add_one._descriptor is not None and add_one._descriptor.length == 1
     assert isinstance(add_one, type(pb.jit(abs))) and repr(add_one).startswith("<jit of ") and add_one.__doc__ == "Adds one."
     assert pickle.loads(pickle.dumps(add_one)) is add_one
     copied = copy.copy(pb.jit(lambda x: x + 1.0))
     assert (copied(x).host == F8 + 1).all() and (copy.copy(copied)(x).host == F8 + 1).all()
+    assert inspect.signature(add_one) == inspect.signature(add_one.__wrapped__)
+    assert callable(add_one) and (add_one.__call__(x).host == F8 + 1).all()
     assert add_one.eval_shape(x) == pb.ArrayType((8,), "float32")
     add_one.note = "kept"
     add_one.clear_cache()
-    assert add_one.note == "kept" and add_one.descriptor is None and (add_one(x).host == F8 + 1).all()
-    assert add_one.descriptor is not None
+    assert add_one.note == "kept" and add_one._descriptor is None and (add_one(x).host == F8 + 1).all()
+    assert add_one._descriptor is not None
     pb.clear_caches()
-    assert add_one.descriptor is None
+    assert add_one._descriptor is None
 
 
 def test_other_calls_of_it_go_as_before(native_additions: list[Program]) -> None:
@@ -529,7 +606,18 @@ def test_containers_are_taken_apart_by_the_fast_path(native_additions: list[Prog
     function = pb.jit(lambda tree, n: {"sum": [tree["x"] + 1.0]}, static_argnums=1)
     for given in (x, x, F8, x, F8, F8):
         assert (function({"x": given}, 3)["sum"][0].host == F8 + 1).all()
-    assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function.descriptor is None
+    assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function._descriptor is None
+
+
+def test_static_arguments_that_are_named_or_left_out(native_additions: list[Program]) -> None:
+    """The calls f(x, n=1), f(x, n=2) and f(x) have the same flat arguments."""
+    function = pb.jit(lambda x, n=1: x + 1.0 if n == 1 else x + x, static_argnames="n")
+    for _ in range(3):
+        assert (function(F8, n=1).host == F8 + 1).all() and (function(F8).host == F8 + 1).all()
+    named = pb.jit(lambda x, n=2: x + 1.0 if n == 1 else x * 2.0, static_argnames="n")
+    for _ in range(3):
+        assert (named(F8, n=1).host == F8 + 1).all() and (named(F8).host == F8 * 2).all()
+    assert len(native_additions) > 0 and named._descriptor is None
 
 
 def test_methods_bind(native_additions: list[Program]) -> None:
@@ -551,6 +639,8 @@ def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
     assert "fadd" in executable.optimized_text() and "kernel" in executable.assembly()
     assert executable.memory_analysis()["output_size_in_bytes"] == 32 and executable.runner() is None
     assert executable.cost_analysis()["bytes accessed"] == 64
+    weak = Array(pb.ArrayType((8,), "float32", weak=True), F8)
+    assert executable([weak])[0].type == pb.ArrayType((8,), "float32")
     borrowed = BorrowedArray(pb.ArrayType((8,), "float32"), np.arange(16, dtype=np.float32)[::2])
     assert (executable([borrowed])[0].host == np.arange(16)[::2] + 1).all()
     with pytest.raises(pb.errors.ProgramError, match="was called with"):
