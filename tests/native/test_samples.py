@@ -35,7 +35,7 @@ MIDDLE = SIZES if "PULLBACK_CAMPAIGN" in os.environ else (512,)
 ULPS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 4, "complex64": 8, "complex128": 8}
 ULPS_OF_LARGEST = {"float16": 2, "bfloat16": 2} | dict.fromkeys(("float32", "float64", "complex64", "complex128"), 8)
 MORE_ULPS = {  # of what adds up or scales several functions, in one of the two or in both
-    ("betaln", "float64"): 12,
+    ("betaln", "float64"): 32,  # its terms are much larger than it is
     ("erfc", "float64"): 8,
     ("erfcx", "float64"): 8,
     ("expm1", "float32"): 6,
