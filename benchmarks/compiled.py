@@ -2,21 +2,24 @@
 
     python benchmarks/compiled.py [name ...]
 
-Every line shows our time, JAX's, and how many times faster we are, by the fastest run and by the median. Needs jax, which
+Every line shows our time and JAX's, of the fastest run and the median one, and how many times faster we are: by the fastest
+runs, and the median of the ratios of neighbouring runs, which other work on the machine changes least. Needs jax, which
 nothing else does.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import operator
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -34,9 +37,10 @@ Work = Callable[[], Any]
 def line(name: str, ours: list[float], theirs: list[float], unit: float = 1e6, called: str = "us") -> None:
     least = (min(ours), min(theirs))
     middle = (statistics.median(ours), statistics.median(theirs))
+    ratio = statistics.median([other / own for own, other in zip(ours, theirs)])
     print(
         f"{name:34s} pullback {least[0] * unit:9.2f} / {middle[0] * unit:9.2f} {called}   jax {least[1] * unit:9.2f} /"
-        f" {middle[1] * unit:9.2f}   ratio {least[1] / least[0]:5.2f} / {middle[1] / middle[0]:5.2f}"
+        f" {middle[1] * unit:9.2f}   ratio {least[1] / least[0]:5.2f} / {ratio:5.2f}"
     )
 
 
@@ -53,17 +57,32 @@ def interleaved(ours: Work, theirs: Work, calls: int, rounds: int = 21) -> tuple
 
 
 def dispatch() -> None:
-    for count in (1, 4, 100):
-        f, g = pb.jit(lambda *xs: xs[0] + xs[-1]), jax.jit(lambda *xs: xs[0] + xs[-1])
-        ours, theirs = [pnp.ones(4) for _ in range(count)], [jnp.ones(4) for _ in range(count)]
-        line(f"dispatch, {count} arrays", *interleaved(lambda: f(*ours), lambda: g(*theirs), 2000))
-        f, g = pb.jit(lambda xs: xs["x0"] + 1.0), jax.jit(lambda xs: xs["x0"] + 1.0)
-        our_tree = {f"x{i}": x for i, x in enumerate(ours)}
-        their_tree = {f"x{i}": x for i, x in enumerate(theirs)}
-        line(f"dispatch, dict of {count}", *interleaved(lambda: f(our_tree), lambda: g(their_tree), 2000))
-    f, g, x = pb.jit(lambda x: x + x), jax.jit(lambda x: x + x), np.ones(4, np.float32)
-    line("dispatch, NumPy in", *interleaved(lambda: f(x), lambda: g(x), 2000))
-    line("dispatch, Python float in", *interleaved(lambda: f(2.0), lambda: g(2.0), 2000))
+    """Calls of programs that do nearly nothing: of arrays, NumPy arrays and numbers, by themselves and in containers."""
+
+    def ends(xs: Sequence[Any]) -> Any:
+        return xs[0] + xs[-1]
+
+    for count in (1, 4, 10, 100):
+        ours, theirs = [[xp.ones(4) for _ in range(count)] for xp in (pnp, jnp)]
+        versus(f"{count} arrays, two read", lambda *xs: ends(xs), ours, theirs)
+        versus(f"{count} arrays, all read", lambda *xs: functools.reduce(operator.add, xs), ours, theirs)
+        trees = [[{f"x{i}": x for i, x in enumerate(xs)}] for xs in (ours, theirs)]
+        versus(f"dict of {count}, all read", lambda tree: functools.reduce(operator.add, tree.values()), *trees)
+        states = [[State(xs[:1], xs[1:], xs[-1])] for xs in (ours, theirs)]
+        versus(f"dataclass of {count + 1}, two read", lambda state: state.params[0] + state.step, *states)
+    x = np.ones(4, np.float32)
+    for count in (1, 4, 10):
+        versus(f"{count} NumPy in, two read", lambda *xs: ends(xs), [x] * count, [x] * count)
+        versus(f"{count} NumPy in, all read", lambda *xs: functools.reduce(operator.add, xs), [x] * count, [x] * count)
+    versus("Python float in", lambda x: x + x, [2.0], [2.0])
+
+
+def versus(name: str, function: Callable[..., Any], ours: Sequence[Any], theirs: Sequence[Any]) -> None:
+    """Calls of a function, until they return, and until the result is there."""
+    f, g = pb.jit(function), jax.jit(function)
+    line(f"dispatch, {name}", *interleaved(lambda: f(*ours), lambda: g(*theirs), 1000))
+    waited = (lambda: f(*ours).block_until_ready(), lambda: g(*theirs).block_until_ready())
+    line("  and waited for", *interleaved(*waited, 1000))
 
 
 class Tuple(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from pullback.api.dispatch import MISS, FastPath, Signature, forget_scalars
+from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.signatures import differences
 from pullback.api.stages import Compiled, Lowered, Traced, flags_of
@@ -28,7 +29,7 @@ from pullback.core.source import api_boundary, at_user_line, describe, flag, nam
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
-from pullback.engine.backend import BorrowedBuffer, CompileOptions, placement
+from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
@@ -65,6 +66,10 @@ class Jitted:
         (2.0:f32[]:cpu(0), <jit of <lambda> (...)>)
     """
 
+    # What a call calls: of an instance, which takes a twentieth less of a small call than a method that calls the same
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Callable[..., Any]
+    _fast_paths: list[FastPath]
     _trees_taken: Trees = OWN_TREES  # `kind_of` asks
     _stages: tuple[type[Traced], type[Lowered], type[Compiled]] = (Traced, Lowered, Compiled)
 
@@ -97,32 +102,30 @@ class Jitted:
         self._inline = inline
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
-        self._fast_paths: list[FastPath] = []
+        self._take([])
         _instances[id(self)] = self
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def _checked_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call for which there is no fast path."""
         try:
-            if innermost_staging() is None and not placement.several and not axis_sizes():
-                for mode, run, borrows in self._fast_paths:
-                    if mode is not current_mode():
-                        continue
-                    if not borrows:
-                        if (out := run(args, kwargs)) is not MISS:
-                            return out
-                        continue
-                    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]] = []
-                    try:
-                        if (out := run(args, kwargs, borrowed)) is not MISS:
-                            return out
-                    finally:
-                        for free, buffer in borrowed:
-                            free.append(buffer)
             return self._call(args, kwargs)
         except BaseException as error:
-            if isinstance(error, DonatedBufferError):
-                self._name_argument(error, args, kwargs)
-            trim(error)
+            self._failed(error, args, kwargs)
             raise
+
+    def _failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make an error say what a user can know of this call."""
+        if isinstance(error, DonatedBufferError):
+            self._name_argument(error, args, kwargs)
+        trim(error)
+
+    def _take(self, paths: list[FastPath]) -> None:
+        """Have calls try these fast paths, in their order, and then go the long way."""
+        owner = _Owner(self)
+        call: Callable[..., Any] = owner
+        for path in reversed(paths):
+            call = path.function(call, owner.failed)
+        self._fast_paths, self.__call__ = paths, call
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
@@ -151,7 +154,7 @@ class Jitted:
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
         if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
-            self._fast_paths = [path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]]
+            self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
         return signature.run(_owned(leaves) if executable.copies else leaves)
 
     def _is_traced(self, leaves: Sequence[Any], signature: Signature) -> bool:
@@ -365,7 +368,32 @@ class Jitted:
             >>> f.clear_cache()
         """
         self._signatures.clear()
-        self._fast_paths = []
+        self._take([])
+
+
+class _Owner:
+    """A jitted function as its fast paths know it. It keeps it not alive, since these belong to it; where it is gone, and a
+    fast path is not, which somebody took from its `__call__`, another one like it is made."""
+
+    __slots__ = ("_anew", "_reference")
+
+    def __init__(self, jitted: Jitted) -> None:
+        self._reference: Callable[[], Jitted | None] = weakref.ref(jitted)
+        self._anew = functools.partial(type(jitted), *jitted._made_from)
+
+    def _jitted(self) -> Jitted:
+        found = self._reference()
+        if found is None:
+            found = self._anew()
+            self._reference = functools.partial(operator.itemgetter(0), (found,))
+        return found
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._jitted()._checked_call(args, kwargs)
+
+    def failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """See `Jitted._failed`."""
+        self._jitted()._failed(error, args, kwargs)
 
 
 def clear_caches() -> None:
@@ -462,7 +490,7 @@ def jit(
         quick: compile at a low optimization level: sooner done, slower to run.
         explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
         inline: where an outer function is traced, put the operations in the place of the call.
-        keep_unused: keep arguments that the function does not use among those of the program, as is always done.
+        keep_unused: give the compiled program arguments that the function does not use, too.
         compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this function alone.
         in_shardings, out_shardings, device, backend: None: arguments of JAX's that are refused here.
 
@@ -486,7 +514,9 @@ def jit(
     _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
     where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
-    options = CompileOptions(show_graph=show_graph, quick=quick, flags=flags_of("jit", compiler_options))
+    options = CompileOptions(
+        quick=quick, show_graph=show_graph, flags=flags_of("jit", compiler_options), keep_unused=keep_unused
+    )
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
     return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)
 

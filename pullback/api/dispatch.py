@@ -9,24 +9,26 @@ call costs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import NoneType
-from typing import Any, NamedTuple
+from types import FunctionType, NoneType
+from typing import Any
 
 import numpy as np
 
 from pullback.core.array import Array, from_python
+from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
-from pullback.core.modes import Mode, current_mode
+from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
 from pullback.core.source import warn
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of
+from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of, placement
 from pullback.engine.compile import compile_program
-from pullback.program.equality import param_key
+from pullback.program.equality import key_test
 from pullback.program.program import Program
 
 PYTHON_SCALARS = frozenset({bool, int, float, complex})
@@ -35,7 +37,7 @@ MAX_FORMS = 8  # of calls of one signature: of arrays, of NumPy arrays, of numbe
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
-MISS: Any = object()  # what a path returns for a call that it is not for
+GENERATED = f"{__file__} (generated)"  # the file of generated code: one of ours, so that errors do not show it
 
 
 @dataclass(slots=True, eq=False)
@@ -118,51 +120,95 @@ class Signature:
         return made
 
 
-class FastPath(NamedTuple):
+class FastPath:
     """How to run calls like one that was seen.
 
     Attributes:
-        mode: the mode in which the call was made.
-        run: `(args, kwargs)` -> the user's output; MISS if the call is another one.
-        borrows: whether `run` borrows buffers: then it takes a list, too, to which it adds each with the list it belongs in.
+        borrows: whether it borrows buffers.
     """
 
-    mode: Mode
-    run: Callable[..., Any]
-    borrows: bool
+    __slots__ = ("_made", "_names", "borrows")
+
+    def __init__(self, source: Sequence[str], names: dict[str, Any], borrows: bool) -> None:
+        self._names = {**names, "ABSENT": ABSENT}
+        exec(compile("\n".join(source), GENERATED, "exec"), self._names)
+        self._made = self._names.pop("call")
+        self.borrows = borrows
+
+    def function(self, otherwise: Callable[..., Any], failed: Callable[..., None]) -> Callable[..., Any]:
+        """The function that runs such calls, and passes others on.
+
+        Arguments:
+            otherwise: what to call for others.
+            failed: is told of each error that is on its way out of such a call: `(error, args, kwargs)`.
+        """
+        names = {**self._names, "otherwise": otherwise, "failed": failed}
+        code = self._made.__code__.replace()  # what the interpreter learns of names it keeps with the code
+        return FunctionType(code, names, None, self._made.__defaults__)
 
 
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
-    run = executable.runner()
-    if run is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
+    inlined = executable.inlined()
+    if inlined is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
-    finding = _finding(signature, leaves)
+    finding = _finding(signature, leaves, executable.kept)
     if finding is None:
         return None
-    (found, scope), (built, made) = finding, _building(signature, executable.result_class)
-    scope |= made | {"run": run, "MISS": MISS}
+    (found, lent, scope), (built, made) = finding, _building(signature, executable.result_class, inlined[0])
+    names = scope | made | inlined[1] | _SURROUNDINGS | {"mode": current_mode()}
+    # Parameters by name, since to make a tuple of arguments and to take it apart takes as long as to look at one
+    positional = [f"args_{i}" for i in range(len(signature.trees.node(signature.structure.children()[0])[2]))]
     # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
-    # hashed or compared is refused where other calls are handled. No handler covers the run, in which there may be Python
-    # functions of the user's.
-    handler = "    except (AttributeError, KeyError, TypeError, ValueError): return MISS"
-    head = ["def path(args, kwargs, borrowed=None):", "    try:", *[f"        {line}" for line in found], handler]
-    exec("\n".join([*head, *[f"    {line}" for line in built]]), scope)
-    return FastPath(current_mode(), scope["path"], "lend(" in found[-1])
+    # hashed or compared is refused where other calls are handled. That handler does not cover the run, in which there may be
+    # Python functions of the user's. A buffer that an error keeps from being given back is not missed.
+    first = "".join([f"{name}=ABSENT, " for name in positional]) + ("/, " if positional else "")
+    given = f"args = tuple([arg for arg in ({''.join([f'{name}, ' for name in positional])}*rest,) if arg is not ABSENT])"
+    failed = [given, "failed(error, args, kwargs)", "raise"]
+    source = [
+        f"def call({first}*rest, **kwargs):",
+        "    while current_mode() is mode and staging() is None and not axes() and not placement.several:",
+        "        try:",
+        *[f"            {line}" for line in found],
+        "        except (AttributeError, KeyError, TypeError, ValueError):",
+        "            break",
+        "        except BaseException as error:",
+        *[f"            {line}" for line in failed],
+        "        try:",
+        f"            {built[0]}",
+        *[f"            {line}" for line in [*lent, *built[1:]]],
+        "        except BaseException as error:",
+        *[f"            {line}" for line in failed],
+        f"    {given}",
+        "    return otherwise(*args, **kwargs)",
+    ]
+    return FastPath(source, names, bool(lent))
+
+
+ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
+
+# What makes a call another one, whatever its arguments are: a trace that records, named axes, a choice of devices, or a mode
+_SURROUNDINGS = {"staging": innermost_staging, "axes": axes_around, "placement": placement, "current_mode": current_mode}
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
 
 _BUFFER = "b if (b := {0}._buffer) is not None else buffer_of({0})"
+_GONE = "{0}._buffer is None and {0}._host is None"  # donated before, or not computed yet
 
 
-def _finding(signature: Signature, leaves: list[Any]) -> tuple[list[str], dict[str, Any]] | None:
-    """Source that sees whether a call is of a signature, with leaves like these, and lists their `buffers`, with Arrays in the
-    places of those that are donated; and what it refers to."""
+def _finding(
+    signature: Signature, leaves: list[Any], kept: Sequence[int] | None
+) -> tuple[list[str], list[str], dict[str, Any]] | None:
+    """Source that sees whether a call is of a signature, with leaves like these, and else breaks; and lists the `buffers` of
+    those that are `kept`, with Arrays in the places of those that are donated. Source that gives back what it borrowed; and
+    what both refer to."""
     types, donated = signature.program.input_types, signature.donated or (False,) * len(leaves)
     arrays = all([leaf.__class__ is Array for leaf in leaves])
     lines, names, scope = _reading(signature, arrays)
+    taken = [True] * len(leaves) if kept is None else [i in kept for i in range(len(leaves))]
+    lent: list[str] = []
     scope |= {
         "buffer_of": buffer_of,
         "scalar_buffer": _scalar_buffer,
@@ -171,59 +217,66 @@ def _finding(signature: Signature, leaves: list[Any]) -> tuple[list[str], dict[s
         "Array": Array,
     }
     if any([name.startswith("*") for name in names]):
-        scope |= {"types": list(types), "donated": donated}
-        lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: return MISS"]
-        buffers = [f"{_BUFFER.format('leaf')} for leaf in leaves"]
+        scope |= {"types": list(types), "donated": donated, "taken": taken, "compress": itertools.compress}
+        lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: break"]
         if signature.donated:
-            lines.append("if not all([leaf.__class__ is Array for leaf in leaves]): return MISS")
-            buffers = [f"leaf if given else {_BUFFER.format('leaf')} for leaf, given in zip(leaves, donated)"]
+            lines.append("if not all([leaf.__class__ is Array for leaf in leaves]): break")
+            buffers = [f"leaf if given else {_BUFFER.format('leaf')} for leaf, given in compress(zip(leaves, donated), taken)"]
+        else:
+            buffers = [f"{_BUFFER.format('leaf')} for leaf in {'leaves' if kept is None else 'compress(leaves, taken)'}"]
+        if kept is not None:
+            scope["others"] = [not one for one in taken]
+            lines.append(f"if any([{_GONE.format('leaf')} for leaf in compress(leaves, others)]): break")
     else:
         buffers = []
         for i, (name, leaf, type, given) in enumerate(zip(names, leaves, types, donated, strict=True)):
             kind = leaf.__class__
             scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
+            buffer = ""
             if kind is Array:
-                lines.append(f"if {name}.type is not t{i}{f' or {name}.__class__ is not Array' if given else ''}: return MISS")
-                buffers.append(name if given else _BUFFER.format(name))
+                more = f" or {name}.__class__ is not Array" if given else "" if taken[i] else f" or {_GONE.format(name)}"
+                lines.append(f"if {name}.type is not t{i}{more}: break")
+                buffer = name if given else _BUFFER.format(name)
             elif kind in PYTHON_SCALARS:
-                lines.append(f"if {name}.__class__ is not {kind.__name__}: return MISS")
-                buffers.append(f"from_python({name})" if given else f"scalar_buffer({name}, t{i})")
+                lines.append(f"if {name}.__class__ is not {kind.__name__}: break")
+                buffer = f"from_python({name})" if given else f"scalar_buffer({name}, t{i})"
             elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
                 scope[f"k{i}"] = kind
-                more = f" or {name}.dtype != d{i} or {name}.shape != s{i}" if kind is np.ndarray else ""
-                lines.append(f"if {name}.__class__ is not k{i}{more}: return MISS")
-                if given:  # its memory is the caller's: the executable copies it
-                    buffers.append(f"Array(t{i}, {name})")
-                    continue
+                more = f" or {name}.dtype is not d{i} and {name}.dtype != d{i} or {name}.shape != s{i}"
+                lines.append(f"if {name}.__class__ is not k{i}{more if kind is np.ndarray else ''}: break")
                 # A larger one is shared with the device, if the call ends before anybody can write to it
-                if type.nbytes > BORROWED_BYTES and signature.compile().copies:
+                if taken[i] and not given and type.nbytes > BORROWED_BYTES and signature.compile().copies:
                     return None
-                buffer = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
-                scope[f"p{i}"] = backend().putter(type) if buffer is None else [buffer]
-                buffers.append(f"p{i}({name}[...])" if buffer is None else f"lend({name}, t{i}, p{i}, borrowed)")
+                if given:  # its memory is the caller's: the executable copies it
+                    buffer = f"Array(t{i}, {name})"
+                elif taken[i]:
+                    borrowed = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
+                    scope[f"p{i}"] = backend().putter(type) if borrowed is None else [borrowed]
+                    buffer = f"p{i}({name}[...])" if borrowed is None else f"(l{i} := lend({name}, t{i}, p{i})).raw"
+                    lent += [] if borrowed is None else [f"p{i}.append(l{i})"]
             else:
                 return None
-    return [*lines, f"buffers = [{', '.join(buffers)}]"], scope
+            buffers += [buffer] if taken[i] else []
+    return [*lines, f"buffers = [{', '.join(buffers)}]"], lent, scope
 
 
 def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], dict[str, Any]]:
     """Source that finds the leaves of calls of a signature: its lines, the leaves' names, and what else it refers to.
 
-    Tuples, lists, None and dicts of strings are spelled out. An argument with another container in it is taken apart as where
-    the signature was found, and its structure compared.
+    Tuples, NamedTuples, lists, None, dicts of strings and dataclasses without metadata are spelled out. An argument with
+    another container in it is taken apart as where the signature was found, and its structure compared.
 
     Arguments:
         arrays: whether all leaves are Arrays: then many at once may have one name, with a star.
     """
-    node = signature.trees.node
+    trees = signature.trees
+    node = trees.node
     (_, _, positional), (_, keys, named) = map(node, signature.structure.children())
     statics = {which: key for part in signature.statics for which, key in part}
     parts = {**dict(enumerate(positional)), **dict(zip(keys, named, strict=True))}
     by_name = [which for which in [*parts, *statics] if which.__class__ is str]
-    lines = [f"if len(args) != {len(positional)} or len(kwargs) != {len(by_name)}: return MISS"]
-    if positional:
-        lines.append(f"{', '.join([f'args_{i}' for i in range(len(positional))])}, = args")
-    scope: dict[str, Any] = {"param_key": param_key, "flatten": signature.trees.flattener()}
+    lines = [f"if rest or len(kwargs) != {len(by_name)}: break" if by_name else "if rest or kwargs: break"]
+    scope: dict[str, Any] = {"flatten": trees.flattener()}
 
     def visit(structure: TreeDef, name: str) -> list[str]:
         kind, keys, children = node(structure)
@@ -231,12 +284,20 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
         if kind is None:
             return [name]
         if kind is NoneType:
-            lines.append(f"if {name} is not None: return MISS")
+            lines.append(f"if {name} is not None: break")
             return []
-        lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: return MISS")
+        inner = [f"{name}_{i}" for i in range(count)]
+        if kind not in (tuple, list, dict):
+            scope[f"{name}_kind"] = kind
+            lines.append(f"if {name}.__class__ is not {name}_kind: break")
+            if not issubclass(kind, tuple):
+                fields = zip(inner, trees.fields(structure) or (), strict=True)
+                lines.extend([f"{part} = {name}.{field}" for part, field in fields])
+                return [found for child, part in zip(children, inner, strict=True) for found in visit(child, part)]
+        else:
+            lines.append(f"if {name}.__class__ is not {kind.__name__} or len({name}) != {count}: break")
         if arrays and count > UNROLLED and kind is not dict and all([node(child)[0] is None for child in children]):
             return [f"*{name}"]
-        inner = [f"{name}_{i}" for i in range(count)]
         if kind is dict:
             lines.extend([f"{part} = {name}[{key!r}]" for part, key in zip(inner, keys, strict=True)])
         elif inner:
@@ -245,8 +306,9 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
 
     def visit_others(structure: TreeDef, name: str) -> list[str]:
         scope[f"{name}_structure"] = structure
-        lines.append(f"{name}, found = flatten({name})")
-        lines.append(f"if found != {name}_structure: return MISS")
+        lines.append(f"{name}_leaves, found = flatten({name})")
+        lines.append(f"if found != {name}_structure: break")
+        name = f"{name}_leaves"  # an argument itself may be passed on
         if arrays and structure.num_leaves > UNROLLED:
             return [f"*{name}"]
         inner = [f"{name}_{i}" for i in range(structure.num_leaves)]
@@ -260,32 +322,20 @@ def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], 
         if which.__class__ is str:
             lines.append(f"{name} = kwargs[{which!r}]")
         if which in statics:
-            key = statics[which]
-            if key.__class__ is tuple and key[0] in (str, int, bool):  # their keys say no more than they
-                scope |= {f"{name}_class": key[0], f"{name}_value": key[1]}
-                lines.append(f"if {name}.__class__ is not {name}_class or {name} != {name}_value: return MISS")
-            else:
-                scope[f"{name}_keys"] = {key}
-                lines.append(f"if param_key({name}) not in {name}_keys: return MISS")
+            lines.append(f"if not ({key_test(statics[which], name, scope)}): break")
         else:
-            names += (visit if _is_plain(structure, node) else visit_others)(structure, name)
+            names += (visit if _is_plain(structure, trees) else visit_others)(structure, name)
     return lines, names, scope
 
 
-def _lend(
-    given: np.ndarray[Any, Any],
-    type: ArrayType,
-    free: list[BorrowedBuffer],
-    borrowed: list[tuple[list[BorrowedBuffer], BorrowedBuffer]],
-) -> Any:
+def _lend(given: np.ndarray[Any, Any], type: ArrayType, free: list[BorrowedBuffer]) -> BorrowedBuffer:
     """A buffer with the values of a small NumPy array, borrowed for the length of the call."""
     try:
         mine: Any = free.pop()
     except IndexError:
         mine = backend().borrow(type)
-    borrowed.append((free, mine))
-    np.copyto(mine.host, given)
-    return mine.raw
+    mine.host[...] = given
+    return mine  # type: ignore[no-any-return]
 
 
 _scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)
@@ -310,53 +360,69 @@ def forget_scalars() -> None:
 # ---- building the output ----------------------------------------------------------------------------------------------
 
 
-def _building(signature: Signature, made: type[Array]) -> tuple[list[str], dict[str, Any]]:
-    """Source that runs on the `buffers` and makes the user's output of the result; and what it refers to. Arrays are made
-    without `__init__`, which takes as long again."""
+def _building(signature: Signature, made: type[Array], run: str) -> tuple[list[str], dict[str, Any]]:
+    """Source that makes the user's output of the results of `run`, its first line calling that; and what it refers to. Arrays
+    are made without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
     build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
-    new = object.__new__
+    new = functools.partial(object.__new__, made)
     if len(types) > UNROLLED:
-        classes = [made] * len(types)
 
         def build_many(outs: Sequence[Any]) -> Any:
-            arrays = list(map(new, classes))
+            arrays = [new() for _ in types]
             for array, type, out in zip(arrays, types, outs):
                 array.type = type
                 array._host = None
                 array._buffer = out
             return build(arrays)
 
-        return ["return build_many(run(buffers))"], {"build_many": build_many}
+        return [f"outs = {run}", "return build_many(outs)"], {"build_many": build_many}
     names = [f"out_{i}" for i in range(len(types))]
-    scope: dict[str, Any] = {"new": new, "made": made, "build": build}
+    scope: dict[str, Any] = {"new": new, "build": build}
     scope |= {f"{name}_type": type for name, type in zip(names, types, strict=True)}
-    lines = [f"{', '.join([f'{name}_buffer' for name in names])}, = run(buffers)" if types else "run(buffers)"]
+    lines = [f"{', '.join([f'{name}_buffer' for name in names])}, = {run}" if types else run]
     for name in names:
-        lines.append(f"{name} = new(made); {name}.type = {name}_type; {name}._host = None; {name}._buffer = {name}_buffer")
-    plain = _is_plain(structure, signature.trees.node)
-    spelled = _spelled(unflatten(structure, names)) if plain else f"build([{', '.join(names)}])"
-    return [*lines, f"return {spelled}"], scope
+        lines.append(f"{name} = new(); {name}.type = {name}_type; {name}._host = None; {name}._buffer = {name}_buffer")
+    if _is_plain(structure, signature.trees):
+        spelled, classes = _spelled(structure, iter(names), signature.trees)
+        return [*lines, f"return {spelled}"], scope | classes
+    return [*lines, f"return build([{', '.join(names)}])"], scope
 
 
-def _is_plain(structure: TreeDef, node: Callable[[TreeDef], Any], depth: int = 0) -> bool:
-    """Whether a structure can be spelled: it has no containers but tuples, lists, None and dicts of strings, so that none looks
-    at what it is made of, and Python's parser takes an expression as deep."""
-    kind, keys, children = node(structure)
+def _is_plain(structure: TreeDef, trees: Trees, depth: int = 0) -> bool:
+    """Whether a structure can be spelled: of its containers none is made by code that looks at what it is made of, but for a
+    class of the user's that is called as ever; and Python's parser takes an expression as deep."""
+    kind, keys, children = trees.node(structure)
     return kind is None or (
         depth < MAX_DEPTH
-        and kind in (NoneType, tuple, list, dict)
+        and (kind in (NoneType, tuple, list, dict) or trees.fields(structure) is not None)
         and all([key.__class__ is str for key in keys])
-        and all([_is_plain(child, node, depth + 1) for child in children])
+        and all([_is_plain(child, trees, depth + 1) for child in children])
     )
 
 
-def _spelled(tree: Any) -> str:
-    """A tree of names, as source."""
-    kind = tree.__class__
-    if kind is dict:
-        return f"{{{', '.join([f'{key!r}: {_spelled(item)}' for key, item in tree.items()])}}}"
-    if kind is tuple or kind is list:
-        inner = "".join([f"{_spelled(item)}, " for item in tree])
-        return f"({inner})" if kind is tuple else f"[{inner}]"
-    return str(tree)  # a name, or None
+def _spelled(structure: TreeDef, names: Iterator[str], trees: Trees) -> tuple[str, dict[str, Any]]:
+    """The source of a tree of names, and the classes that it refers to."""
+    classes: dict[str, Any] = {}
+
+    def spell(structure: TreeDef) -> str:
+        kind, keys, children = trees.node(structure)
+        if kind is None:
+            return next(names)
+        if kind is NoneType:
+            return "None"
+        inner = list(map(spell, children))
+        if kind is dict:
+            parts = dict(zip(keys, inner, strict=True))
+            return f"{{{', '.join([f'{key!r}: {parts[key]}' for key in trees.keys_in_order(structure)])}}}"
+        if kind is list:
+            return f"[{', '.join(inner)}]"
+        if kind is tuple:
+            return f"({''.join([f'{part}, ' for part in inner])})"
+        name = f"class_{len(classes)}"
+        classes[name] = kind
+        if not issubclass(kind, tuple):
+            inner = [f"{field}={part}" for field, part in zip(trees.fields(structure) or (), inner, strict=True)]
+        return f"{name}({', '.join(inner)})"
+
+    return spell(structure), classes

@@ -60,6 +60,16 @@ from pullback.transforms.zeros import is_zero
 STEPWISE_OPERATIONS = 2000
 
 
+def _recorded(write, *values, body, num_consts, num_carry, length, reverse, unroll):
+    """The loop for the native tier, which knows loops of known length."""
+    if not length:
+        return [
+            *values[num_consts : num_consts + num_carry],
+            *[write.constant(0, type) for type in write.result_types[num_carry:]],
+        ]
+    return write.scan(body, *split(values, num_consts, num_carry), length, reverse)
+
+
 @primitive
 class scan(Holder):
     """Carry values through `length` steps of `body`, stacking what each step returns; backwards if `reverse`."""
@@ -108,6 +118,8 @@ class scan(Holder):
         for _ in range(length % unroll if unroll < length else length):
             values = step(values)
         return values[1:]
+
+    platforms = {"native": _recorded}  # noqa: RUF012  (a rule, not a default)
 
     def linearize(primals, active, **params):
         held = held_by(scan, params)

@@ -53,6 +53,7 @@ from pullback.core.axes import Axis
 from pullback.core.errors import GradientError
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
+from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import zeros
 from pullback.ops.arithmetic import add
@@ -73,17 +74,23 @@ STEPS_A_LEVEL = 32
 
 @primitive
 class while_loop(Holder):
-    """Apply `body` to the carry while `condition` of it holds, and at most `max_steps` times."""
+    """Apply `body` to the carry while `condition` of it holds, and at most `max_steps` times.
+
+    `exits` promises of a batched loop that the condition is whether any element of the first carry holds, and that a step
+    leaves the batch elements alone for which it does not: so a further batch axis adds nothing to the step.
+    """
 
     wiring = Wiring("body", consts="num_consts", test="condition")
     sparsity = None  # type: ignore[assignment]  # nobody knows how many steps there are
 
-    def result_type(*types, condition: Program, body: Program, num_consts: int, max_steps=None, levels: int = 1):
+    def result_type(
+        *types, condition: Program, body: Program, num_consts: int, max_steps=None, levels: int = 1, exits: bool = False
+    ):
         for program in (condition, body):
             check_operands("while_loop", types, program.input_types)
         return body.output_types
 
-    def evaluate(*arrays, condition, body, num_consts, max_steps=None, levels=1):
+    def evaluate(*arrays, condition, body, num_consts, max_steps=None, levels=1, exits=False):
         consts, carry = split(arrays, num_consts)
         cost = len(condition.equations) + len(body.equations)
         steps = 0
@@ -98,7 +105,7 @@ class while_loop(Holder):
             steps += 1
         return tuple(carry)
 
-    def lower(write, *values, condition, body, num_consts, max_steps=None, levels=1):
+    def lower(write, *values, condition, body, num_consts, max_steps=None, levels=1, exits=False):
         consts, carry = split(values, num_consts)
         zero, one, bound = (np.asarray(n, np.int32) for n in (0, 1, max_steps or 0))
         counted = max_steps is not None
@@ -119,7 +126,7 @@ class while_loop(Holder):
         start = [write.constant(zero), *carry] if counted else list(carry)
         return write.while_loop(start, test, step)[counted:]
 
-    def linearize(primals, active, *, condition, body, num_consts, max_steps=None, levels=1):
+    def linearize(primals, active, *, condition, body, num_consts, max_steps=None, levels=1, exits=False):
         if max_steps is None:
             return NotImplemented  # another loop carries the tangents along; it has no transpose
         halves = linearize_branches((bounded(condition, body, num_consts, max_steps, levels),), tuple(active))
@@ -129,7 +136,7 @@ class while_loop(Holder):
         apply = bind_call if max_steps * len(body.equations) > STEPWISE_OPERATIONS else replay
         return in_halves(halves, primals, lambda made, args: apply(made[0], args))
 
-    def transpose(cotangents, *operands, condition, body, num_consts, max_steps=None, levels=1):
+    def transpose(cotangents, *operands, condition, body, num_consts, max_steps=None, levels=1, exits=False):
         if max_steps is None:
             raise unbounded(body)
         nested = bounded(condition, body, num_consts, max_steps, levels)
@@ -158,9 +165,14 @@ class while_loop(Holder):
         if not differs:
             return bind_holder(while_loop, *operands, **held.on(made.programs, test=test)), out_axes
         consts, carry, _ = held.split(operands)
+        if params.get("exits"):
+            types = [type_of(operand) for operand in operands]
+            axes = tuple(range(type_of(carry[0]).ndim))
+            stop = stage_closed(lambda *args: [reduce_or(args[held.consts], axes=axes)], types, test.name)
+            return bind_holder(while_loop, *operands, **held.on(made.programs, test=stop)), out_axes
         (going,) = replay(test, operands)
         stop, advance = _with_exits(held, held.test, made, test, batch)
-        found = bind_holder(while_loop, *consts, going, *carry, **held.on([advance], test=stop))
+        found = bind_holder(while_loop, *consts, going, *carry, **held.on([advance], test=stop), exits=True)
         return found[1:], out_axes
 
 

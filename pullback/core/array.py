@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, Self
 from weakref import WeakValueDictionary
 
@@ -251,6 +251,7 @@ class BufferAccess(Protocol):
 
     def to_host(self, buffer: Any, type: ArrayType) -> HostArray | None: ...  # None if another thread has just donated it
     def device_of(self, buffer: Any) -> Device: ...
+    def pending(self, array: Array) -> Sequence[Any]: ...  # the buffers of it that may still be being computed
     def wait(self, buffer: Any) -> None: ...
     def is_ready(self, buffer: Any) -> bool: ...
 

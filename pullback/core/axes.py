@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -46,16 +47,18 @@ class AxisOwner(Trace):
 
 _named_axes: ContextVar[dict[Hashable, AxisOwner]] = ContextVar("pullback_named_axes")
 _NONE: dict[Hashable, AxisOwner] = {}
+axes_around = functools.partial(_named_axes.get, _NONE)
+"""The named axes around this call, with the traces that own them."""
 
 
 def named_axis(name: Hashable, owner: AxisOwner) -> AbstractContextManager[None]:
     """Let collective operations refer to the owner's batch axis by `name` inside the block."""
-    return setting(_named_axes, {**_named_axes.get(_NONE), name: owner})
+    return setting(_named_axes, {**axes_around(), name: owner})
 
 
 def axis_owner(name: Hashable) -> AxisOwner:
     """The trace that owns a named axis. Raises `AxisNameError` when there is none of that name."""
-    axes = _named_axes.get(_NONE)
+    axes = axes_around()
     if name not in axes:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
         raise AxisNameError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
@@ -64,12 +67,12 @@ def axis_owner(name: Hashable) -> AxisOwner:
 
 def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
     """Of the traces that own these axes here, the youngest: the one to handle an operation that names them all."""
-    axes = _named_axes.get(_NONE)
+    axes = axes_around()
     owners = [axes[name] for name in names if name in axes]
     return max(owners, key=lambda owner: owner.serial, default=None)
 
 
 def axis_sizes() -> tuple[tuple[Hashable, int], ...]:
     """The named axes around this call and their sizes, as part of a cache key."""
-    axes = _named_axes.get(_NONE)
+    axes = axes_around()
     return tuple([(name, owner.axis.size) for name, owner in axes.items()]) if axes else ()

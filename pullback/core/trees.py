@@ -168,7 +168,7 @@ def register_as_it_is(cls: type, flatten: Callable[[Any], Any], unflatten: Calla
         _optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
 
 
-_dataclasses: set[type] = set()
+_dataclasses: dict[type, tuple[str, ...] | None] = {}  # their fields; None of those with metadata
 
 
 def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None) -> type:
@@ -207,7 +207,6 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
         )
     if cls in _dataclasses:
         return cls
-    _dataclasses.add(cls)
 
     def flatten(instance: Any) -> tuple[list[Any], Any]:
         return [getattr(instance, name) for name in data], tuple([as_it_is_now(getattr(instance, name)) for name in meta])
@@ -216,6 +215,7 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
         return cls(**dict(zip(data, children)), **dict(zip(meta, map(as_it_is_now, metadata))))
 
     register_as_it_is(cls, flatten, unflatten)
+    _dataclasses[cls] = None if meta else tuple(data)
     return cls
 
 
@@ -298,6 +298,17 @@ class Trees:
         if structure is LEAF or structure.type is None:
             return None, (), ()
         return structure.type, structure.entries() if structure.type is dict else (), structure.children()
+
+    def keys_in_order(self, structure: TreeDef) -> list[Any]:
+        """The keys of a dict of this structure, in its own order."""
+        return list(structure.one_level().unflatten(structure.entries()))
+
+    def fields(self, structure: TreeDef) -> tuple[str, ...] | None:
+        """The names of the parts of a NamedTuple or a dataclass that is made of them alone, by its class; None for others."""
+        kind: Any = structure.type
+        if structure.kind == optree().PyTreeKind.NAMEDTUPLE:
+            return kind._fields if kind.__iter__ is tuple.__iter__ else None
+        return _dataclasses.get(kind) if structure.kind == optree().PyTreeKind.CUSTOM else None
 
     def flattener(self) -> Callable[[Any], tuple[list[Any], TreeDef]]:
         """What takes containers apart whose classes have been met before."""

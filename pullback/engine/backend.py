@@ -29,6 +29,7 @@ class CompileOptions(NamedTuple):
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
         flags: options of the back end's own, with their values.
+        keep_unused: give the compiled program inputs that it does not read, too.
     """
 
     device: Device = DEFAULT_DEVICE
@@ -36,6 +37,7 @@ class CompileOptions(NamedTuple):
     quick: bool = False
     show_graph: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
+    keep_unused: bool = False
 
 
 DEFAULT_OPTIONS = CompileOptions()
@@ -48,11 +50,13 @@ class Executable(ABC):
         result_class: of which class the Arrays are that it returns: whether they must stay where they are.
         copies: whether it may read its arguments after other Python code has run, so that memory that others can write to is
             to be copied: a call may return before it has run, or calls Python functions.
+        kept: the numbers of the inputs whose buffers it takes, where it does not read the others; None if it takes all.
     """
 
     __slots__ = ("copies", "result_class")
     copies: bool
     result_class: type[Array]
+    kept: Sequence[int] | None = None
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -60,8 +64,14 @@ class Executable(ABC):
 
     @abstractmethod
     def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
-        """What runs it on buffers of its own device, and returns buffers: for calls of which all else is known beforehand. In
-        the places of donated arguments it takes Arrays. None if it is to be called on Arrays only."""
+        """What runs it on buffers of its own device, those that it keeps, and returns buffers: for calls of which all else is
+        known beforehand. In the places of donated arguments it takes Arrays. None if it is to be called on Arrays only."""
+
+    def inlined(self) -> tuple[str, dict[str, Any]] | None:
+        """What `runner` returns, applied to a list called `buffers`: the source of an expression, and what its names mean. One
+        call of a Python function less."""
+        run = self.runner()
+        return None if run is None else ("run(buffers)", {"run": run})
 
     @abstractmethod
     def optimized_text(self) -> str:

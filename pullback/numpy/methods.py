@@ -647,9 +647,11 @@ def _index_text(index: Any) -> str:
     return str(index) if index.__class__ in (int, float, str, bool) else "..." if index is Ellipsis else "idx"
 
 
-def _buffers(x: Any) -> list[Any]:
-    held = (x._buffer, later_buffer(x)) if isinstance(x, Array) else ()
-    return [buffer for buffer in held if hasattr(buffer, "is_ready")]
+def _buffers(x: Any) -> Sequence[Any]:
+    """The device buffers of an array whose values may still be being computed."""
+    if not isinstance(x, Array) or (x._buffer is None and later_buffer(x) is None):
+        return ()
+    return arrays.buffer_access.pending(x)
 
 
 _namespace_module: list[Any] = []  # pullback.numpy itself, which imports this file

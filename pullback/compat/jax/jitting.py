@@ -120,7 +120,7 @@ def jit(
     """As pb.jit. Where to compute is accepted, since there is one place."""
     for sharding in flatten((in_shardings, out_shardings))[0]:
         check_whole(sharding)
-    compiling = CompileOptions(flags=flags_of("jit", compiler_options))
+    compiling = CompileOptions(flags=flags_of("jit", compiler_options), keep_unused=bool(keep_unused))
     options = (static_argnums, static_argnames, donate_argnums, donate_argnames, compiling, None, inline)
     return (lambda fun: _jitted(fun, options)) if fun is None else _jitted(fun, options)
 

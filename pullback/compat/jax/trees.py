@@ -47,6 +47,12 @@ class JaxTrees(Trees):
         kind, keys = _jaxlibs(structure).node_data() or (None, ())
         return kind, keys if kind is dict else (), _jaxlibs(structure).children()
 
+    def keys_in_order(self, structure: Any) -> list[Any]:
+        return list(self.node(structure)[1])
+
+    def fields(self, structure: Any) -> tuple[str, ...] | None:
+        return None  # jaxlib does not say whether a class was registered
+
     def flattener(self) -> Callable[[Any], tuple[list[Any], Any]]:
         return flatten
 

@@ -1,0 +1,96 @@
+"""From a Program to the text of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.native import loops  # noqa: F401  (adds its rules)
+from pullback.native.arrays import Memory, store
+from pullback.native.emit import Arrays, Emitter, kind_of
+from pullback.native.graph import ELEMENTS, Graph
+from pullback.native.ir import Code, Module, Value
+from pullback.native.kernel import Kernel
+from pullback.native.rows import SUM, Plan, plan
+from pullback.native.tiles import emit_by_rows
+from pullback.program.program import Program
+
+_PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+_ATTRIBUTES = """
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}
+attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
+"""
+
+
+# Above this weight the blocks of rows are divided among threads.
+PARALLEL = 1_000_000
+
+
+def build(program: Program, graph: Graph, vector_bytes: int) -> Kernel:
+    """The kernel of a Program, whose graph this is. Raises `Refused` where there is no native code for an operation."""
+    by_rows = plan(graph, vector_bytes)
+    apart = {name.name for name in graph.outputs} - {name.name for name in graph.inputs} - graph.constants.keys()
+    divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
+    writing = _Writing(graph, vector_bytes, by_rows, False)
+    if by_rows is None or not divided or writing.code.weight < PARALLEL:
+        return writing.kernel(program, 1)
+    return _Writing(graph, vector_bytes, by_rows, True).kernel(
+        program, max(by_rows.rows // by_rows.block, 1), writing.code.weight
+    )
+
+
+class _Writing:
+    """A graph's kernel, as it is written."""
+
+    def __init__(self, graph: Graph, vector_bytes: int, by_rows: Plan | None, parallel: bool) -> None:
+        self.module = Module(vector_bytes)
+        self.code = code = Code(self.module)
+        self.by_rows = by_rows
+        arrays: Arrays = {}
+        for i, name in enumerate(graph.inputs):
+            arrays[name.name] = Memory(self.pointer("%operands", i), name.shape, kind_of(name), constant=True)
+        constants: Arrays = {}
+        self.passed: list[np.ndarray[Any, Any]] = []
+        for known, array in graph.constants.items():
+            if array.shape and array.size:
+                pointer = self.pointer("%operands", len(graph.inputs) + len(self.passed))
+                constants[known] = Memory(pointer, array.shape, ELEMENTS[array.dtype.name], constant=True)
+                self.passed.append(np.ascontiguousarray(array))
+        it = Emitter(code, constants)
+        targets: dict[str, Value] = {}
+        copies = []
+        for i, name in enumerate(graph.outputs):
+            target = self.pointer("%results", i)
+            if name.name in targets or name.name in arrays or name.name in graph.constants:
+                copies.append((name, target))
+            else:
+                targets[name.name] = target
+        if by_rows is None:
+            it.emit(graph, arrays, targets)
+        else:
+            emit_by_rows(it, graph, by_rows, arrays, targets, parallel)
+        for name, target in copies:
+            if name.name in targets:
+                arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))
+            store(code, it.read(name, arrays, graph), target)
+        code.lines.append("ret i32 0")
+        if code.stops:
+            code.lines += ["stop:", "ret i32 1"]
+
+    def pointer(self, table: str, place: int) -> Value:
+        code = self.code
+        return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
+
+    def kernel(self, program: Program, blocks: int, weight: float | None = None) -> Kernel:
+        text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{self.code.body()}\n}}\n"
+        return Kernel(
+            source=text + self.module.text() + _ATTRIBUTES.format(bits=8 * self.module.vector_bytes),
+            inputs=tuple(program.input_types),
+            outputs=tuple(program.output_types),
+            constants=tuple(self.passed),
+            workspace=self.code.workspace,
+            blocks=blocks,
+            weight=self.code.weight if weight is None else weight,
+            by_rows=self.by_rows is not None,
+        )

@@ -1,0 +1,400 @@
+"""Exponentials, logarithms, powers and angles as vector code, for float64 and, of those that need no more digits, float32.
+
+The methods are those of Muller, "Elementary Functions" (2016), if nothing else is said; the polynomials stand in
+`math_tables.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from pullback.native import math_tables as tables
+from pullback.native.lanes import Lanes, Pair, fused, polynomial, product, rarely, total, where
+
+MANTISSA = {"f32": 23, "f64": 52}
+BIAS = {"f32": 127, "f64": 1023}
+TINY = {"f32": 2.0**-126, "f64": 2.0**-1022}  # the least normal number
+HUGE = 2.0**1023 * (2 - 2.0**-52)
+SMALL = {"f32": 2.0**-26, "f64": 2.0**-56}  # the next term of a series does not count beside 1
+EXP_RANGE = {"f32": (-87.33654022216797, 88.72283172607422), "f64": (-708.3964185322641, 709.782712893384)}  # exp is normal
+# Two parts, of which the first has so few bits that its product with any exponent is exact.
+LOG_2 = {"f32": (0.693145751953125, 1.4286068203094173e-06), "f64": (0.693147180559663, 2.8235290563031577e-13)}
+HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)  # parts of 33 bits
+PI = (3.141592653589793, 1.2246467991473532e-16)
+FAR = 2.0**20  # multiples of pi / 2 beyond need more bits
+
+
+def _bits_of(number: float, kind: str) -> int:
+    formats = ("<f", "<i") if kind == "f32" else ("<d", "<q")
+    bits: int = struct.unpack(formats[1], struct.pack(formats[0], number))[0]
+    return bits
+
+
+# ---- exponentials ---------------------------------------------------------------------------------------------------
+
+
+def _rounded(x: Lanes, scale: float = 1.0) -> Pair:
+    """The whole number nearest to x * scale, and bits that end in its own: those of its sum with a number of suitable size."""
+    magic = 1.5 * 2.0 ** MANTISSA[x.kind]
+    shifted = fused(x, scale, magic)
+    return shifted - magic, shifted.bits()
+
+
+def less_logs(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """x - n log 2 as a pair, and bits that end in those of n."""
+    high, low = LOG_2[x.kind]
+    n, bits = _rounded(x, 1 / math.log(2))
+    left = fused(n, -high, x)
+    r = fused(n, -low, left)
+    return r, fused(n, -low, left - r), bits
+
+
+def scaled(x: Lanes, bits: Lanes) -> Lanes:
+    """x 2^n for bits that end in those of n, where x is about 1 and the result is normal."""
+    return (x.bits() + (bits << MANTISSA[x.kind])).reread(x.kind)
+
+
+def near_exp(r: Lanes) -> Lanes:
+    """exp(r) - 1, for |r| <= log(2) / 2."""
+    return fused(r * r, polynomial(r, tables.EXP[r.kind]), r)
+
+
+def _exp_reduced(r: Lanes, bits: Lanes, x: Lanes, least: float, greatest: float) -> Lanes:
+    """exp(x) = 2^n exp(r), which is 0 below `least` and infinite beyond `greatest`."""
+    out = scaled(1 + near_exp(r), bits)
+    out = where(x > greatest, math.inf, where(x < least, 0.0, out))
+    return where(x.is_nan(), x, out)
+
+
+def exp(x: Lanes) -> Lanes:
+    r, _, bits = less_logs(x)
+    return _exp_reduced(r, bits, x, *EXP_RANGE[x.kind])
+
+
+def exp2(x: Lanes) -> Lanes:
+    n, bits = _rounded(x)
+    bias = BIAS[x.kind]
+    below = math.nextafter(bias + 1, 0) if x.kind == "f64" else bias + 1 - 2.0**-17
+    return _exp_reduced((x - n) * math.log(2), bits, x, 1.0 - bias, below)
+
+
+def _bounded(x: Lanes, least: float, greatest: float) -> Lanes:
+    """x between bounds; NaN stays."""
+    x = where(x < least, least, x)
+    return where(x > greatest, greatest, x)
+
+
+def exp_pair(high: Lanes, low: Lanes) -> Lanes:
+    """exp(high + low)."""
+    r, r_low, bits = less_logs(_bounded(high, -709.0, 710.0))
+    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    low = low + r_low
+    out = scaled(
+        1 + (near + (near_low + fused(low, near, low))), bits
+    )  # outside the range the exponent runs into the sign or is greatest
+    out = where(out < TINY[r.kind], 0.0, out)
+    out = where(out <= HUGE, out, math.inf)
+    return where(high.is_nan(), high, out)
+
+
+def _quarter_expm1(x: Lanes) -> Pair:
+    """(exp(x) - 1) / 4, for numbers that are not too small."""
+    r, r_low, bits = less_logs(_bounded(x, -40.0, 710.6 if x.kind == "f64" else 89.0))
+    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    quarter = scaled(r.like(0.25), bits)
+    high = fused(quarter, near, quarter - 0.25)
+    return high, fused(quarter, near, (quarter - 0.25) - high) + quarter * (near_low + r_low)
+
+
+def expm1(x: Lanes) -> Lanes:
+    high, low = _quarter_expm1(x)
+    return where(abs(x) < SMALL[x.kind], x, ((high + low) * 2.0) * 2.0)
+
+
+def tanh(x: Lanes) -> Lanes:
+    """-q / (q + 1/2), where q = (exp(-2x) - 1) / 4 and x is not negative; with the remainder of the division."""
+    size = abs(x)
+    above, above_low = _quarter_expm1(-2 * size)
+    below, below_low = total(0.5, above)
+    out = quotient(above, above_low, below, below_low + above_low)
+    return where(size < SMALL[x.kind], x, out.with_sign_of(x))
+
+
+def quotient(above: Lanes, above_low: Lanes, below: Lanes, below_low: Lanes) -> Lanes:
+    """The quotient of two pairs."""
+    inverse = 1 / below
+    out = above * inverse
+    return fused(_remainder_of(out, above, below) + fused(-out, below_low, above_low), inverse, out)
+
+
+def _remainder_of(out: Lanes, above: Lanes, below: Lanes) -> Lanes:
+    """above - out * below."""
+    if out.code.module.fma:
+        return fused(-out, below, above)
+    back, back_low = product(out, below)
+    return (above - back) - back_low
+
+
+def logistic(x: Lanes) -> Lanes:
+    """n / (1 + e), where e = exp(-|x|) and n is 1 or e; with the remainder of the division."""
+    e = exp(-abs(x))
+    above = where(x < 0.0, e, 1.0)
+    below, below_low = total(1.0, e)
+    return quotient(above, above.like(0.0), below, below_low)
+
+
+def sinh(x: Lanes) -> Lanes:
+    """h + h / (2h + 1), where h = (exp(x) - 1) / 2."""
+    half = _quarter_expm1(abs(x))[0] * 2.0
+    out = where(half > 2.0**60, half, half + half / (half + half + 1))
+    return where(abs(x) < SMALL[x.kind], x, out.with_sign_of(x))
+
+
+def cosh(x: Lanes) -> Lanes:
+    r, _, bits = less_logs(where(abs(x) > 711.0, 711.0, abs(x)))
+    half = scaled(0.5 + 0.5 * near_exp(r), bits)
+    half = where(abs(x) > 710.4758600739439, math.inf, half)
+    return where(x.is_nan(), x, half + 0.25 / half)
+
+
+# ---- logarithms -----------------------------------------------------------------------------------------------------
+
+
+def _split(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """x = 2^e m with sqrt(1/2) <= m < sqrt(2), of a positive normal number: e, m, and the bits of 2^e less those of 1."""
+    places, bias = MANTISSA[x.kind], BIAS[x.kind]
+    least = _bits_of(math.sqrt(0.5), x.kind)
+    shifted = x.bits() + ((bias << places) - least)
+    whole = 2.0**places
+    e = ((shifted >> places) | _bits_of(whole, x.kind)).reread(x.kind) - (whole + bias)
+    m = ((shifted & ((1 << places) - 1)) + least).reread(x.kind)
+    return e, m, (shifted & -(1 << places)) - (bias << places)
+
+
+def _log_near(f: Lanes, e: Lanes) -> Lanes:
+    """log(1 + f) + e log(2): with s = f / (2 + f) it is 2 artanh(s) = f - s f + (s^3 and higher powers)."""
+    high, low = LOG_2[f.kind]
+    s = f / (f + 2)
+    squared, half = s * s, 0.5 * f * f
+    rest = fused(squared, polynomial(squared, tables.LOG[f.kind]), half)
+    return fused(e, high, f - (half - fused(s, rest, e * low)))
+
+
+def _logarithmic(x: Lanes, y: Lanes) -> Lanes:
+    """log(x), given what it is for normal positive numbers."""
+    tiny = TINY[x.kind]
+    y = where(x < math.inf, y, x)
+    return where(x < tiny, where(x <= -tiny, x.like(math.nan), -math.inf), y)
+
+
+def log(x: Lanes) -> Lanes:
+    e, m, _ = _split(x)
+    return _logarithmic(x, _log_near(m - 1, e))
+
+
+def log1p(x: Lanes) -> Lanes:
+    """log(u) with u = 1 + x, whose rounding error is added to the m of u = 2^e m."""
+    u = 1 + x
+    lost = x - (u - 1)
+    e, m, bits = _split(u)
+    unit = where(x < 2.0**60, (x.like(1.0).bits() - bits).reread(x.kind), 0.0)  # 2^-e, as far as that is felt
+    y = _log_near(fused(lost, unit, m - 1), e).with_sign_of(x)
+    y = where(x < math.inf, y, x)
+    return where(x <= -1.0, where(x < -1.0, x.like(math.nan), -math.inf), y)
+
+
+def log_pair(x: Lanes) -> Pair:
+    """log(x), with an error of 2^-65 of it: 2s + s^3 (2/3 + s^2 (...)), where all but the last part are pairs."""
+    e, m, _ = _split(x)
+    f = m - 1
+    d, d_low = total(1.0, m)
+    inverse = 1 / d
+    s = f * inverse
+    back, back_low = product(s, d)
+    s_low = ((f - back) - back_low - s * d_low) * inverse
+    z, z_low = product(s, s)
+    z_low = fused(s + s, s_low, z_low)
+    t, t_low = total(2 / 3, z * polynomial(z, tables.LOG_REST))
+    t_low = t_low + 3.700743415417188e-17  # of 2/3
+    u, u_low = product(z, t)
+    u_low = u_low + fused(z, t_low, z_low * t)
+    cubic, cubic_low = product(s, u)
+    cubic_low = cubic_low + fused(s, u_low, s_low * u)
+    near, near_low = total(s + s, cubic)
+    near_low = near_low + (cubic_low + (s_low + s_low))
+    high, low = total(e * LOG_2["f64"][0], near)
+    high, low = total(high, low + fused(e, LOG_2["f64"][1], near_low))
+    return _logarithmic(x, high), low
+
+
+def asinh(x: Lanes) -> Lanes:
+    """log(1 + a + a^2 / (1 + sqrt(1 + a^2))), where a = |x|; where a^2 would be infinite log(a) + log(2)."""
+    size = abs(x)
+    far, squared = size > 2.0**500, size * size
+    inner = where(far, size, size + squared / (1 + sqrt(1 + squared)))
+    return (log1p(inner) + where(far, size.like(math.log(2)), 0.0)).with_sign_of(x)
+
+
+def acosh(x: Lanes) -> Lanes:
+    far, t = x > 2.0**500, x - 1
+    inner = where(far, x, t + sqrt(t * (t + 2)))
+    return where(x < 1.0, math.nan, log1p(inner) + where(far, x.like(math.log(2)), 0.0))
+
+
+def atanh(x: Lanes) -> Lanes:
+    size = abs(x)
+    return (0.5 * log1p((size + size) / (1 - size))).with_sign_of(x)
+
+
+# ---- powers ---------------------------------------------------------------------------------------------------------
+
+
+def sqrt(x: Lanes) -> Lanes:
+    return x.function("sqrt")
+
+
+def rsqrt(x: Lanes) -> Lanes:
+    return 1 / sqrt(x)
+
+
+def cbrt(x: Lanes) -> Lanes:
+    """m r^2 for x = 8^k m, where r = m^(-1/3) by one step of fourth order, and a step of Newton's with the exact residual."""
+    size = abs(x)
+    bits = size.bits()
+    exponent = ((bits >> 52) | _bits_of(2.0**52, "f64")).reread("f64") - (2.0**52 + 1023)
+    third, third_bits = _rounded(exponent - 1, 1 / 3)
+    rest = exponent - 3 * third  # 0, 1 or 2
+    one = ((bits & ((1 << 52) - 1)) | _bits_of(1.0, "f64")).reread("f64")
+    m = one * where(rest > 1.5, 4.0, where(rest > 0.5, rest.like(2.0), 1.0))
+    start = where(rest > 1.5, 4 ** (-1 / 3), where(rest > 0.5, rest.like(2 ** (-1 / 3)), 1.0))
+    r = polynomial(one, tables.INVERSE_CUBE_ROOT) * start
+    h = 1 - m * r * r * r
+    r = fused(r * h, polynomial(h, (1 / 3, 2 / 9, 14 / 81)), r)
+    y = m * (r * r)
+    squared, squared_low = product(y, y)
+    cube, cube_low = product(squared, y)
+    residual = (cube - m) + fused(squared_low, y, cube_low)
+    y = fused(residual * (r * r), -1 / 3, y)
+    out = scaled(y, third_bits).with_sign_of(x)
+    return where((size < TINY["f64"]) | (size < math.inf).equals(0), x, out)
+
+
+def power(x: Lanes, y: Lanes, exact: bool = True) -> Lanes:
+    """exp(y log |x|), with the sign that C99 gives it; `exact` to the last bits of float64."""
+    size = abs(x)
+    if exact:
+        log_high, log_low = log_pair(size)
+        high, low = product(y, log_high)
+        low = where(abs(high) < 1000.0, fused(y, log_low, low), 0.0)
+        out = exp_pair(where(size.equals(1.0), 0.0, high), low)
+    else:
+        out = exp(where(size.equals(1.0), 0.0, y * log(size)))
+    half = 0.5 * y
+    whole = y.function("floor").equals(y)
+    odd = whole & half.function("floor").differs(half)
+    out = where((x <= -TINY[x.kind]) & (x > -math.inf) & whole.equals(0), math.nan, out)
+    out = where(odd, out.with_sign_of(x), out)
+    return where(y.equals(0.0), 1.0, out)
+
+
+def remainder(x: Lanes, y: Lanes) -> Lanes:
+    """x - y trunc(x / y), which is a number: one fused multiply-add finds it, if the quotient is right but for 1."""
+
+    def by_library() -> Lanes:
+        return Lanes(x.code, x.code.pure(f"frem {x.value}, {y.value.text}", x.kind, x.value.lanes, 40.0 * (x.value.lanes or 1)))
+
+    if not x.code.module.fma:
+        return by_library()
+    size, by = abs(x), abs(y)
+    quotient = (size / by).function("trunc")
+    left = fused(-quotient, by, size)
+    left = where(left < 0.0, left + by, left)
+    left = where(size < by, size, left).with_sign_of(x)
+    return rarely(quotient >= 2.0**52, left, by_library)
+
+
+# ---- angles ---------------------------------------------------------------------------------------------------------
+
+
+def _reduced_angle(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """r = x - n pi / 2 as a pair, and bits that end in those of n."""
+    n, bits = _rounded(x, 2 / math.pi)
+    first = fused(n, -HALF_PI[0], x)
+    r = fused(n, -HALF_PI[1], first)
+    low = fused(n, -HALF_PI[3], fused(n, -HALF_PI[2], fused(n, -HALF_PI[1], first - r)))
+    high = r + low
+    left = high - r
+    return high, (r - (high - left)) + (low - left), bits
+
+
+def _near_cosine(z: Lanes, precise: str) -> Pair:
+    """cos(r), given z = r^2, for |r| <= pi / 4."""
+    half = 0.5 * z
+    high = 1 - half
+    return high, fused(z * z, polynomial(z, tables.COSINE[precise]), (1 - high) - half)
+
+
+def _beyond(name: str, x: Lanes, usual: Lanes) -> Lanes:
+    """The C library's function of angles that are too large for `usual`."""
+    return rarely(abs(x) > FAR, usual, lambda: Lanes(x.code, x.code.call_outside(name, "f64", [x.value])))
+
+
+def sin(x: Lanes, quarter: int = 0, precise: str = "f64") -> Lanes:
+    """The sine of x + quarter * pi / 2, with the polynomials for results of the dtype `precise`."""
+    if precise == "f64":
+        r, _, bits = _reduced_angle(x)
+    else:
+        n, bits = _rounded(x, 2 / math.pi)
+        r = fused(n, -HALF_PI[1] - HALF_PI[2], fused(n, -HALF_PI[0], x))
+    z = r * r
+    sine = fused(r * z, polynomial(z, tables.SINE[precise]), r)
+    high, low = _near_cosine(z, precise)
+    turned = bits + quarter
+    out = where((turned & 1).differs(0), high + low, sine)
+    out = (out.bits() ^ ((turned & 2) << 62)).reread("f64")
+    return _beyond("cos" if quarter else "sin", x, out if quarter else where(x.equals(0.0), x, out))
+
+
+def cos(x: Lanes, precise: str = "f64") -> Lanes:
+    return sin(x, 1, precise)
+
+
+def tan(x: Lanes) -> Lanes:
+    """Sine over cosine, of which each is a pair, or minus the inverse of that."""
+    r, r_low, bits = _reduced_angle(x)
+    z = r * r
+    cosine, cosine_low = total(*_near_cosine(z, "f64"))
+    sine, sine_low = total(r, r * z * polynomial(z, tables.SINE["f64"]))
+    sine_low, cosine_low = fused(r_low, cosine, sine_low), fused(r, -r_low, cosine_low)
+    odd = (bits & 1).differs(0)
+    above, above_low = where(odd, -cosine, sine), where(odd, -cosine_low, sine_low)
+    below, below_low = where(odd, sine, cosine), where(odd, sine_low, cosine_low)
+    out = quotient(above, above_low, below, below_low)
+    return _beyond("tan", x, where(abs(x) < SMALL["f64"], x, out))
+
+
+def atan2(y: Lanes, x: Lanes, precise: str = "f64") -> Lanes:
+    """The arctangent of the smaller over the larger of |x| and |y|, which is turned into the octant of (x, y)."""
+    across, along = abs(x), abs(y)
+    steep = along > across
+    small, large = where(steep, across, along), where(steep, along, across)
+    endless = small.equals(math.inf) & large.equals(math.inf)
+    t = where(endless, 1.0, small / where(large.equals(0.0), 1.0, large))
+    z = t * t
+    angle = fused(t * z, polynomial(z, tables.ARCTANGENT[precise]), t)
+    angle = where(steep, 0.5 * PI[0] - (angle - 0.5 * PI[1]), angle)
+    angle = where(x.bits() < 0, PI[0] - (angle - PI[1]), angle)
+    return angle.with_sign_of(y)
+
+
+def atan(x: Lanes, precise: str = "f64") -> Lanes:
+    return atan2(x, x.like(1.0), precise)
+
+
+def asin(x: Lanes, precise: str = "f64") -> Lanes:
+    return atan2(x, sqrt((1 - x) * (1 + x)), precise)
+
+
+def acos(x: Lanes, precise: str = "f64") -> Lanes:
+    return atan2(sqrt((1 - x) * (1 + x)), x, precise)

@@ -1,0 +1,227 @@
+"""Loops and branches as LLVM text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pullback.native.ir import POLLED_WEIGHT, UNKNOWN_TRIPS, Code, Index, Value
+
+Row = tuple[Index, ...]
+
+
+def loop(
+    code: Code,
+    start: Index,
+    stop: Index,
+    step: int,
+    carry: Sequence[Value],
+    body: Callable[[Index, list[Value]], Sequence[Value]],
+) -> list[Value]:
+    """The carry after `body(index, carry)` for each index from `start` on, below `stop`."""
+    trips: float = UNKNOWN_TRIPS
+    if isinstance(start, int) and isinstance(stop, int):
+        trips = max(0, -(-(stop - start) // step))
+        if trips <= 1:
+            return list(body(start, list(carry))) if trips else list(carry)
+    mark = code.fresh("")
+    before, head, done = code.block, f"loop{mark}", f"done{mark}"
+    known = isinstance(start, int) and isinstance(stop, int)
+    code.lines.append(f"br label %{head}" if known else _entered(code, start, stop, head, done))
+    code.label(head)
+    top, weight = len(code.lines), code.weight
+    index = Value(f"%i{mark}", "i64")
+    held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
+    with code.scope(trips):
+        outs = list(body(index, held))
+        _poll(code, index, (code.weight - weight) / max(code.trips, 1e-9), trips, step)
+        code.lines.append(f"%n{mark} = add nsw i64 {index.text}, {step}")
+        code.lines.append(f"%m{mark} = icmp slt i64 %n{mark}, {code.index(stop).text}")
+        code.lines.append(f"br i1 %m{mark}, label %{head}, label %{done}")
+        code.weigh("i64", None, 2)
+    phis = [f"{index.text} = phi i64 [{code.index(start).text}, %{before}], [%n{mark}, %{code.block}]"]
+    for value, first, last in zip(held, carry, outs, strict=True):
+        phis.append(f"{value.text} = phi {value.type} [{first.text}, %{before}], [{last.text}, %{code.block}]")
+    code.lines[top:top] = phis
+    last_block = code.block
+    code.label(done)
+    if known:
+        return outs
+    results = []
+    for first, last in zip(carry, outs):
+        either = f"phi {first.type} [{first.text}, %{before}], [{last.text}, %{last_block}]"
+        results.append(code.result(either, first.kind, first.lanes))
+    return results
+
+
+def _entered(code: Code, start: Index, stop: Index, head: str, done: str) -> str:
+    """A branch into a loop that may have no step."""
+    first, end = code.index(start), code.index(stop)
+    some = code.pure(f"icmp slt {first}, {end.text}", "i1")
+    return f"br i1 {some.text}, label %{head}, label %{done}"
+
+
+def repeat_while(
+    code: Code,
+    carry: Sequence[Value],
+    test: Callable[[list[Value]], Value],
+    body: Callable[[list[Value]], Sequence[Value]],
+) -> list[Value]:
+    """The first carry of which the test does not hold."""
+    mark = code.fresh("")
+    before, head, again, done = code.block, f"test{mark}", f"step{mark}", f"done{mark}"
+    code.lines.append(f"br label %{head}")
+    code.label(head)
+    top = len(code.lines)
+    held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
+    count = Value(f"%k{mark}", "i64")
+    weight = code.weight
+    with code.scope(UNKNOWN_TRIPS):
+        holds = test(held)
+        code.lines.append(f"br i1 {holds.text}, label %{again}, label %{done}")
+        code.label(again)
+        with code.scope():
+            outs = list(body(held))
+            _poll(code, count, (code.weight - weight) / code.trips, float("inf"), 1)
+            code.lines.append(f"%n{mark} = add i64 {count.text}, 1")
+            code.lines.append(f"br label %{head}")
+    phis = [f"{count.text} = phi i64 [0, %{before}], [%n{mark}, %{code.block}]"]
+    for value, first, last in zip(held, carry, outs, strict=True):
+        phis.append(f"{value.text} = phi {value.type} [{first.text}, %{before}], [{last.text}, %{code.block}]")
+    code.lines[top:top] = phis
+    code.label(done)
+    return held
+
+
+def _poll(code: Code, index: Value, weight: float, trips: float, step: int) -> None:
+    """At the end of a step of a long loop: ask from time to time whether to stop."""
+    if weight * trips < POLLED_WEIGHT:
+        return
+    every = max(1, int(POLLED_WEIGHT / max(weight, 1.0)))
+    every = 1 << (every.bit_length() - 1)
+    mark = code.fresh("")
+    code.lines += [
+        f"%q{mark} = and i64 {index.text}, {every * step - 1 if step & (step - 1) == 0 else every - 1}",
+        f"%r{mark} = icmp ult i64 %q{mark}, {step}",
+        f"%s{mark} = icmp ne ptr %poll, null",
+        f"%t{mark} = and i1 %r{mark}, %s{mark}",
+        f"br i1 %t{mark}, label %ask{mark}, label %on{mark}",
+        f"ask{mark}:",
+        f"%u{mark} = call i32 %poll()",
+        f"%v{mark} = icmp eq i32 %u{mark}, 0",
+        f"br i1 %v{mark}, label %on{mark}, label %stop",
+    ]
+    code.stops = True
+    code.label(f"on{mark}")
+
+
+def nest(code: Code, sizes: Sequence[int], body: Callable[[Row], None]) -> None:
+    """`body(index)` for each index of a shape."""
+
+    def at_depth(depth: int, row: Row) -> None:
+        if depth == len(sizes):
+            body(row)
+            return
+
+        def step(index: Index, carry: list[Value]) -> list[Value]:
+            at_depth(depth + 1, (*row, index))
+            return carry
+
+        loop(code, 0, sizes[depth], 1, [], step)
+
+    at_depth(0, ())
+
+
+def each_block(code: Code, length: int, lanes: int, body: Callable[[Index, int], None]) -> None:
+    """`body(start, lanes)` for each block of a row, and for what is left at its end."""
+    whole = length // lanes * lanes
+
+    def step(start: Index, carry: list[Value]) -> list[Value]:
+        body(start, lanes)
+        return carry
+
+    loop(code, 0, whole, lanes, [], step)
+    if length - whole:
+        with code.scope():
+            body(whole, length - whole)
+
+
+def choose(code: Code, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]) -> list[Value]:
+    """The values of the branch of that number; the last one serves for all numbers beyond."""
+    mark = code.fresh("")
+    last = len(branches) - 1
+    listed = " ".join([f"i64 {k}, label %branch{mark}_{k}" for k in range(last)])
+    code.lines.append(f"switch {index}, label %branch{mark}_{last} [{listed}]")
+    made, ends = [], []
+    for k, branch in enumerate(branches):
+        code.label(f"branch{mark}_{k}")
+        with code.scope(1 / len(branches)):
+            made.append(list(branch()))
+        ends.append(code.block)
+        code.lines.append(f"br label %joined{mark}")
+    code.label(f"joined{mark}")
+    results = []
+    for values in zip(*made, strict=True):
+        given = ", ".join([f"[{value.text}, %{end}]" for value, end in zip(values, ends)])
+        results.append(code.result(f"phi {values[0].type} {given}", values[0].kind, values[0].lanes, 0.0))
+    return results
+
+
+def fold(
+    code: Code,
+    sizes: Sequence[int],
+    neutral: Sequence[Value],
+    body: Callable[[Row, list[Value]], Sequence[Value]],
+    merge: Callable[[Sequence[Value], Sequence[Value]], list[Value]] | None,
+    unrolled: int,
+) -> list[Value]:
+    """What `body(index, carry)` makes of a carry over all indices of a shape, from neutral values on.
+
+    With `merge`, which joins two carries, long sums are taken in parts, so that their error grows with the logarithm of their
+    length: at most 32 terms are added up before the sum is added to another one.
+    """
+
+    def along(depth: int, row: Row, carry: list[Value]) -> list[Value]:
+        if depth == len(sizes):
+            return list(body(row, carry))
+        inner = _product(sizes[depth + 1 :])
+
+        def steps(start: Index, count: int, carry: list[Value]) -> list[Value]:
+            if merge is not None and count > 2 * _TERMS:
+                part = _TERMS
+                while part * _TERMS < count:
+                    part *= _TERMS
+                whole = count // part * part
+
+                def parted(index: Index, carry: list[Value]) -> list[Value]:
+                    return merge(carry, steps(code.plus(start, index), part, list(neutral)))
+
+                carry = loop(code, 0, whole, part, carry, parted)
+                if count - whole:
+                    carry = merge(carry, steps(code.plus(start, whole), count - whole, list(neutral)))
+                return carry
+
+            def step(index: Index, carry: list[Value]) -> list[Value]:
+                place = (*row, code.plus(start, index))
+                if merge is not None and inner > _TERMS:
+                    return merge(carry, along(depth + 1, place, list(neutral)))
+                return along(depth + 1, place, carry)
+
+            if count * inner <= unrolled:
+                for index in range(count):
+                    carry = step(index, carry)
+                return carry
+            return loop(code, 0, count, 1, carry, step)
+
+        return steps(0, sizes[depth], carry)
+
+    return along(0, (), list(neutral))
+
+
+_TERMS = 32
+
+
+def _product(sizes: Sequence[int]) -> int:
+    out = 1
+    for size in sizes:
+        out *= size
+    return out

@@ -1,0 +1,40 @@
+"""What a kernel is: LLVM text, and all that its caller must know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pullback.core.types import ArrayType
+
+SECONDS_A_WEIGHT = 0.15e-9  # what a unit of weight takes, about
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A Program as an LLVM module that defines
+
+        i32 @kernel(ptr %results, ptr %operands, ptr %workspace, ptr %poll, i64 %begin, i64 %end)
+
+    `results` and `operands` are arrays of pointers to elements in C order, aligned as one element is; behind the inputs come
+    the constants. `workspace` starts at a multiple of 64 bytes and is this call's own. `poll` is `i32 ()`, or null: a long loop
+    calls it about every millisecond, and returns 1 if it does not return 0. Else the kernel returns 0.
+
+    Attributes:
+        source: the module. inputs, outputs: the types of the inputs and of the results. constants: arrays in C order.
+        workspace: in bytes, of a call for a range of blocks.
+        blocks: into how many parts the work is divided, of which a call does `begin` to `end`; how they are divided among calls
+            changes no result.
+        weight: how many vector instructions all of it takes, about. by_rows: whether it is one pass over rows.
+    """
+
+    source: str
+    inputs: tuple[ArrayType, ...]
+    outputs: tuple[ArrayType, ...]
+    constants: tuple[np.ndarray[Any, Any], ...] = ()
+    workspace: int = 0
+    blocks: int = 1
+    weight: float = 0.0
+    by_rows: bool = False

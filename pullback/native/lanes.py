@@ -1,0 +1,198 @@
+"""Infix arithmetic on values of a function that is being written, and what is computed without rounding errors.
+
+A `Pair` is a number as a sum of two, the second one below half a unit in the last place of the first. Where the processor has
+fused multiply-add (`Module.fma`) the error of a product takes one instruction, else Dekker's splitting.
+Sources: Dekker, Numer. Math. 18 (1971); Muller, "Elementary Functions" (2016), chapter 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pullback.native.ir import Code, Value, is_float
+
+Number = float | int
+Pair = tuple["Lanes", "Lanes"]
+
+BITS_KIND = {"f16": "i16", "bf16": "i16", "f32": "i32", "f64": "i64"}
+DIVISION = 8.0  # the weight of a division or a square root
+RARE = 0.01  # the share of calls that is assumed to take a rare branch
+
+
+class Lanes:
+    """A value; numbers that it meets become constants of its kind."""
+
+    __slots__ = ("code", "kind", "value")
+
+    def __init__(self, code: Code, value: Value) -> None:
+        self.code, self.value, self.kind = code, value, value.kind
+
+    def like(self, other: Lanes | Number) -> Lanes:
+        """Another operand of the same kind: itself, or the constant."""
+        if isinstance(other, Lanes):
+            return other
+        return Lanes(self.code, self.code.constant(other, self.kind, self.value.lanes))
+
+    def _binary(self, name: str, x: Lanes | Number, y: Lanes | Number, weight: float = 1.0) -> Lanes:
+        first, second, prefix = self.like(x).value, self.like(y).value, "f" if is_float(self.kind) else ""
+        return Lanes(self.code, self.code.pure(f"{prefix}{name} {first}, {second.text}", self.kind, first.lanes, weight))
+
+    def _bitwise(self, name: str, other: Lanes | Number) -> Lanes:
+        return Lanes(self.code, self.code.binary(name, self.value, self.like(other).value))
+
+    def _compare(self, predicate: str, other: Lanes | Number) -> Lanes:
+        return Lanes(self.code, self.code.compare(predicate, self.value, self.like(other).value))
+
+    def __add__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("add", self, other)
+
+    def __sub__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("sub", self, other)
+
+    def __rsub__(self, other: Number) -> Lanes:
+        return self._binary("sub", other, self)
+
+    def __mul__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("mul", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: Lanes | Number) -> Lanes:
+        return self._binary("div", self, other, DIVISION)
+
+    def __rtruediv__(self, other: Number) -> Lanes:
+        return self._binary("div", other, self, DIVISION)
+
+    def __and__(self, other: Lanes | Number) -> Lanes:
+        return self._bitwise("and", other)
+
+    def __or__(self, other: Lanes | Number) -> Lanes:
+        return self._bitwise("or", other)
+
+    def __xor__(self, other: Lanes | Number) -> Lanes:
+        return self._bitwise("xor", other)
+
+    def __lshift__(self, by: int) -> Lanes:
+        return self._bitwise("shl", by)
+
+    def __rshift__(self, by: int) -> Lanes:
+        """The bits, with zeros before them."""
+        return self._bitwise("lshr", by)
+
+    def __lt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: Lanes | Number) -> Lanes:
+        return self._compare("ge", other)
+
+    def equals(self, other: Lanes | Number) -> Lanes:
+        return self._compare("eq", other)
+
+    def differs(self, other: Lanes | Number) -> Lanes:
+        """Not equal; of floating-point numbers also where one is NaN."""
+        return self._compare("ne", other)
+
+    def is_nan(self) -> Lanes:
+        return self.differs(self)
+
+    def __neg__(self) -> Lanes:
+        return Lanes(self.code, self.code.pure(f"fneg {self.value}", self.kind, self.value.lanes))
+
+    def __abs__(self) -> Lanes:
+        return self.function("fabs")
+
+    def function(self, name: str, *others: Lanes | Number) -> Lanes:
+        """One of LLVM's functions: fabs copysign rint floor trunc sqrt fma."""
+        return Lanes(self.code, self.code.intrinsic(name, self.value, *[self.like(other).value for other in others]))
+
+    def with_sign_of(self, other: Lanes) -> Lanes:
+        return self.function("copysign", other)
+
+    def converted(self, kind: str) -> Lanes:
+        """Of a floating-point kind, in the other one."""
+        how = "fpext" if kind == "f64" else "fptrunc"
+        to = Value("", kind, self.value.lanes)
+        return Lanes(self.code, self.code.pure(f"{how} {self.value} to {to.type}", kind, to.lanes))
+
+    def bits(self) -> Lanes:
+        """The bits, as a signed integer."""
+        return self.reread(BITS_KIND[self.kind])
+
+    def reread(self, kind: str) -> Lanes:
+        """The same bits as a number of another kind."""
+        return Lanes(self.code, self.code.reread(self.value, kind))
+
+
+def where(which: Lanes, x: Lanes | Number, y: Lanes | Number) -> Lanes:
+    """x where `which`, else y; one of them is no constant."""
+    like = x if isinstance(x, Lanes) else y
+    assert isinstance(like, Lanes)
+    return Lanes(which.code, which.code.select(which.value, like.like(x).value, like.like(y).value))
+
+
+def fused(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
+    """x y + z, rounded once where the processor can."""
+    return x.function("fma", y, z) if x.code.module.fma else x * y + z
+
+
+def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """The sum of c_k x^k, in few dependent steps. Source: Estrin (1960), in Muller, section 4.4."""
+    terms = [x.like(coefficient) for coefficient in coefficients]
+    while len(terms) > 1:
+        paired = [fused(high, x, low) for low, high in zip(terms[::2], terms[1::2])]
+        terms = paired + terms[2 * len(paired) :]
+        x = x * x
+    return terms[0]
+
+
+def smooth(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+    """As `polynomial`, of which the first terms are the largest: they are added last, so that not many sums are rounded."""
+    first, second, *others = coefficients
+    return fused(x, fused(x, polynomial(x, others), second), first)
+
+
+def product(x: Lanes, y: Lanes) -> Pair:
+    """x y; without fused multiply-add for factors below 2^995."""
+    high = x * y
+    if x.code.module.fma:
+        return high, fused(x, y, -high)
+    (a, b), (c, d) = _halves(x), _halves(y)
+    return high, ((a * c - high) + a * d + b * c) + b * d
+
+
+def _halves(x: Lanes) -> Pair:
+    """x as a sum of two numbers with half as many bits."""
+    shifted = x * (2.0**27 + 1)
+    high = shifted - (shifted - x)
+    return high, x - high
+
+
+def total(x: Lanes | Number, y: Lanes) -> Pair:
+    """x + y, where x is not smaller than y, or is 0."""
+    high = x + y
+    return high, y - (high - x)
+
+
+def rarely(which: Lanes, usual: Lanes, make: Callable[[], Lanes]) -> Lanes:
+    """What `make` writes where `which`, else `usual`: a branch that is taken if `which` is true in any lane."""
+    code, lanes, any_lane = which.code, which.value.lanes, which.value
+    if lanes is not None:
+        name = f"@llvm.vector.reduce.or.v{lanes}i1"
+        code.module.declarations[name] = f"declare i1 {name}({any_lane.type})"
+        any_lane = code.pure(f"call i1 {name}({any_lane})", "i1")
+    before, rare, after = code.block, code.fresh("rare"), code.fresh("after")
+    code.lines.append(f"br {any_lane}, label %{rare}, label %{after}")
+    code.label(rare)
+    with code.scope(RARE):
+        found = where(which, make(), usual).value
+    last = code.block
+    code.lines.append(f"br label %{after}")
+    code.label(after)
+    text = f"phi {found.type} [ {usual.value.text}, %{before} ], [ {found.text}, %{last} ]"
+    return Lanes(code, code.result(text, usual.kind, lanes, 0.0))
