@@ -21,16 +21,20 @@ from pullback.ops.scipy_functions import special
 _erf, _erfcx, _erfinv, _ndtri = special("erf"), special("erfcx"), special("erfinv"), special("ndtri")
 
 
-def _exp_of_square(x, factor):
+def _exp_of_square(x, factor, bits=20, terms=3, most=40):
     """exp(factor x^2), of a factor like -1 or 0.5, to the last digits where x^2 is large.
 
-    x is h + d with an h of few bits, so that h^2 is exact, and x^2 = h^2 + d (x + h). Beyond 40 all are 0 or infinite. Of a
-    product of two exponentials XLA would make one, but not of expm1.
+    x is h + d with an h so short that h^2 is exact, and x^2 = h^2 + d (x + h). Of the second term's exponential the first terms
+    of Taylor's series are enough. Beyond `most` all are 0 or infinite.
     """
-    size = np.minimum(np.abs(x), 40)
-    head = np.floor(size * 1024) * (1 / 1024)
-    whole = np.exp(factor * (head * head))
-    return np.where(whole == np.inf, whole, whole + whole * np.expm1(factor * ((size - head) * (size + head))))
+    size = np.minimum(np.abs(x), most)
+    head = np.floor(size * 2**bits) * 2**-bits
+    whole, rest = np.exp(factor * (head * head)), factor * ((size - head) * (size + head))
+    series = 1.0
+    for k in range(terms, 1, -1):
+        series = 1 + rest * (1 / k) * series
+    product = whole + whole * (rest * series)
+    return product if factor < 0 else np.where(whole == np.inf, whole, product)
 
 
 def _scaled_erfc(size):
@@ -92,9 +96,10 @@ class gaussian(Function):
     cost = 20
     kinds = "f"
 
-    @in_double
     def evaluate(x, *, rate):
-        return _exp_of_square(x, -rate)
+        if isinstance(x, Written) and x.dtype != np.float64:  # the compiler's exponential takes a fourth of the time in float32
+            return _exp_of_square(x.astype(np.float32), -rate, bits=8, terms=5, most=16).astype(x.dtype)
+        return in_double(_exp_of_square)(x, factor=-rate)
 
     def partials(out, x, *, rate):  # beyond |x| = 40 it is 0 in every dtype: x is held there, so that 0 never meets infinity
         return (mul(mul(literal(-2 * rate, x), clamp(literal(-40, x), x, literal(40, x))), out),)

@@ -27,19 +27,23 @@ from pullback.transforms.stage import stage
 DTYPE_NAMES = [name for name in DTYPES if not name.startswith("float8")]
 SIZES = (8, 64, 512, 4096)  # bytes of an operand: numbers, a register, unrolled registers, loops; in a test of its own:
 LARGE = 1 << 20  # blocks, which threads divide
-SIZES_OF = {"float32": SIZES, "float64": SIZES}  # of other dtypes:
-MIDDLE = SIZES if "PULLBACK_CAMPAIGN" in os.environ else (512,)
+# Without PULLBACK_CAMPAIGN, other dtypes than these have one size, and the first of the samples.
+CAMPAIGN = "PULLBACK_CAMPAIGN" in os.environ
+SIZES_OF = dict.fromkeys(("float32", "float64"), SIZES)
+MIDDLE = SIZES if CAMPAIGN else (512,)
+OFTEN = DTYPE_NAMES if CAMPAIGN else ["bool", "int32", "float32", "float64"]
 
 # Units in the last place by which native code may differ from eager evaluation: of each element where the operation is
 # elementwise, of the largest element where it is not.
 ULPS = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 4, "complex64": 8, "complex128": 8}
 ULPS_OF_LARGEST = {"float16": 2, "bfloat16": 2} | dict.fromkeys(("float32", "float64", "complex64", "complex128"), 8)
 MORE_ULPS = {  # of what adds up or scales several functions, in one of the two or in both
-    ("betaln", "float64"): 12,
+    ("betaln", "float64"): 32,  # its terms are much larger than it is
     ("erfc", "float64"): 8,
     ("erfcx", "float64"): 8,
     ("expm1", "float32"): 6,
     ("log_ndtr", "float64"): 12,
+    ("lgamma", "float64"): 8,  # close to where it is zero
     ("logaddexp", "float32"): 10,
     ("logaddexp", "float64"): 10,
     ("ndtr", "float64"): 10,
@@ -47,6 +51,7 @@ MORE_ULPS = {  # of what adds up or scales several functions, in one of the two 
     ("normal_hazard", "float64"): 10,
     ("pow", "complex128"): 16,
     ("sinc", "complex64"): 16,
+    ("sinc", "float64"): 16,
     ("sinh", "float32"): 8,
 }
 AT_ONCE = 8  # cases in one program: compiling is most of the work, and takes longer for each in larger ones
@@ -77,7 +82,7 @@ def cases_of(p: Primitive) -> Iterator[Case]:
             typed = [as_array(np.asarray(arg)) for arg in args]
             yield Case(f"{typed[0].dtype.name if typed else 'none'}:{number}", typed, params)
             continue
-        for dtype in (DTYPES[name] for name in DTYPE_NAMES):
+        for dtype in (DTYPES[name] for name in (OFTEN if number else DTYPE_NAMES)):
             if (made := made_of(p, dtype, args, params)) is not None:
                 yield Case(f"{dtype.name}:{number}", made, params)
 
@@ -186,7 +191,8 @@ def labels(p: Primitive) -> tuple[list[Case], str]:
 @pytest.mark.parametrize("p", SAMPLED, ids=lambda p: p.name)
 def test_samples(p: Primitive) -> None:
     taken, refused = labels(p)
-    assert refused == REFUSED.get(p.name, ""), f'the table should say "{p.name}": "{refused}"'
+    if not CAMPAIGN:
+        assert refused == REFUSED.get(p.name, ""), f'the table should say "{p.name}": "{refused}"'
     wider = [
         widened(p, case, size)
         for case in taken
