@@ -16,9 +16,11 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import NamedTuple
 
 from pullback.core.context import Inherited
+from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, backend, placement, preferred
 from pullback.native import compile as compiling
 from pullback.native import entry
@@ -95,7 +97,10 @@ def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...
     kernel = choose(program).kernel
     if kernel is None:
         return None
+    start = perf_counter()
     native = NativeExecutable(kernel)
+    cache.count("compiled")
+    cache.count("compile_seconds", perf_counter() - start)
     if mode() != "check":
         return native
     return CheckedExecutable(native, backend(options.device.platform).compile(program, options, donated), program.name)
