@@ -31,6 +31,7 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
+from pullback.native import choice  # noqa: F401  (which is asked before XLA)
 from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
