@@ -31,6 +31,9 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
+from pullback.native import choice  # noqa: F401  (which is asked before XLA)
+from pullback.native.choice import Explanation
+from pullback.native.choice import explain as explain_tier
 from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
@@ -331,6 +334,23 @@ class Jitted(NativeCallable):
             True
         """
         return self.trace(*args, **kwargs).lower()
+
+    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
+        """Who runs the function for arguments like these, machine code of pullback's own or XLA, and why.
+
+        Arguments:
+            args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
+
+        Returns:
+            A record with the `tier`, "native", "xla" or "mixed", the `reason`, and the native `parts` of a mixed program.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x: x + 1.0).explain(pb.ArrayType((8,), "float32")).tier
+            'native'
+        """
+        traced = self.trace(*args, **kwargs)
+        return explain_tier(traced.program, self._options, traced._signature.donated)
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these: `trace(...).out_info`.

@@ -95,6 +95,8 @@ class scan(Holder):
         ys = [write.constant(0, type) for type in write.result_types[num_carry:]]
         if not length:
             return [*carry, *ys]
+        if (done := write.offload(values)) is not None:
+            return done
 
         def step(values):
             index, *rest = values

@@ -106,6 +106,8 @@ class while_loop(Holder):
         return tuple(carry)
 
     def lower(write, *values, condition, body, num_consts, max_steps=None, levels=1, exits=False):
+        if (done := write.offload(values)) is not None:
+            return done
         consts, carry = split(values, num_consts)
         zero, one, bound = (np.asarray(n, np.int32) for n in (0, 1, max_steps or 0))
         counted = max_steps is not None

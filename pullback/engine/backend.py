@@ -29,7 +29,7 @@ class CompileOptions(NamedTuple):
         committed: whether results must stay on that device; else they may go where other arguments are.
         quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
         flags: options of the back end's own, with their values.
-        keep_unused: give the compiled program inputs that it does not read, too.
+        keep_unused: give the compiled program inputs that it does not read, too. native: whether another tier may run it.
     """
 
     device: Device = DEFAULT_DEVICE
@@ -146,6 +146,19 @@ class Backend(ABC):
         return None
 
 
+class Part(NamedTuple):
+    """An operation as machine code that XLA calls.
+
+    Attributes:
+        target: the name by which XLA knows the code, which is registered. It says all that the code is.
+        constants: arrays that it takes after its operands. workspace: how many bytes of memory it wants for itself.
+    """
+
+    target: str
+    constants: tuple[np.ndarray[Any, Any], ...]
+    workspace: int
+
+
 Compile = Callable[[Program, CompileOptions, tuple[bool, ...]], Executable | None]
 
 
@@ -154,10 +167,14 @@ class _Preferred:
 
     Attributes:
         compile: returns None for Programs that it leaves to the back end. key: what its choice depends on besides the Program.
+        grouped, part: of a Program that the back end compiles, to run it in this process: it is what `grouped` makes of it, and
+            of each loop or group in it, as a Program, `part` says what the back end is to call instead, or returns None.
     """
 
     compile: Compile | None = None
     key: Callable[[], Any] = staticmethod(lambda: None)
+    grouped: Callable[[Program], Program] = staticmethod(lambda program: program)
+    part: Callable[[Program], Part | None] = staticmethod(lambda program: None)
 
 
 preferred = _Preferred()

@@ -15,9 +15,9 @@ from pullback.core.primitive import Primitive
 from pullback.core.reports import report
 from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
+from pullback.engine.lower import operation_program
 from pullback.engine.place import common_device
 from pullback.program.equality import param_key
-from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
 
 MAX_OPERATIONS = 1024  # single operations of which the Program is kept
@@ -93,10 +93,8 @@ def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, A
     except TypeError:
         program, key = None, None
     if program is None:
-        inputs = tuple([Variable(type) for type in types])
         found = primitive.infer(types, params)
-        outputs = tuple([Variable(type) for type in (found if primitive.multiple_results else (found,))])
-        program = Program(inputs, [Equation(primitive, inputs, outputs, params)], outputs, name=primitive.name)
+        program = operation_program(primitive, types, found if primitive.multiple_results else (found,), params)
         if key is not None:
             program = _operations.setdefault(key, program)
     outs = run_program(program, arrays)

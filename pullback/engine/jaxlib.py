@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib
@@ -106,6 +107,13 @@ class Jaxlib:
             # At each call jaxlib would keep the stack, for JAX, which takes a tenth of a small call. To switch it while another
             # thread is in a call makes that one fail.
             self.jax.set_tracebacks_enabled(False)
+
+    def register_handler(self, name: str, address: int) -> None:
+        """Let programs for the CPU call the machine code at an address, a handler of XLA's foreign function interface, by a
+        name. That is for ever: the code must stay."""
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self.client_module.register_custom_call_target(name, make(address, None, None), platform="cpu", api_version=1)
 
     def result_handler(self, aval: Any, sharding: Any) -> Any:
         """What makes an array object of an executable's result."""

@@ -12,6 +12,7 @@ from pullback.core.dtypes import DType, carrier, kind
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
+from pullback.engine.backend import preferred
 from pullback.engine.failures import stand_in
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
@@ -42,11 +43,15 @@ class Module:
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
         loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
+        offloads: whether operations may be calls of machine code of our own, which only this process knows: not in a module
+            that is shown, or moved elsewhere. offloaded: those that are.
     """
 
-    def __init__(self, platform: str, located: bool = False) -> None:
+    def __init__(self, platform: str, located: bool = False, offloads: bool = False) -> None:
         self.platform = platform
         self.located = located
+        self.offloads = offloads and platform == "cpu"
+        self.offloaded: list[str] = []
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
@@ -88,6 +93,23 @@ class Module:
         return function(name, arguments, write, results, name == "main", notes)
 
 
+def operation_program(
+    primitive: Primitive, types: Sequence[ArrayType], results: Sequence[ArrayType], params: dict[str, Any]
+) -> Program:
+    """One operation as a Program."""
+    inputs, outputs = (tuple(map(Variable, some)) for some in (types, results))
+    return Program(inputs, [Equation(primitive, inputs, outputs, params)], outputs, name=primitive.name)
+
+
+def _values(array: Any) -> tuple[Any, ...]:
+    """What two arrays with the same elements have in common."""
+    return array.shape, array.dtype, array.tobytes()
+
+
+def _row_major(shape: tuple[int, ...]) -> str:
+    return f"dense<{[*range(len(shape))][::-1]}> : tensor<{len(shape)}xindex>"
+
+
 def identifier(name: str) -> str:
     """A name as MLIR takes it: of letters, digits and underscores, and no digit first."""
     made = "".join([letter if letter.isalnum() and letter.isascii() else "_" for letter in name])
@@ -111,6 +133,7 @@ class Lowering(Writer):
         self.module = module
         self._last_host_call: tuple[Any, Value | None] = (None, None)
         self.passed = passed  # large constants, by the identity of their arrays
+        self.applied: tuple[Primitive, dict[str, Any]]  # what the rule that begins is of
         self.stack = ""  # of the operation that is being written, its name below those of its scopes
 
     @property
@@ -135,6 +158,35 @@ class Lowering(Writer):
     def note_step(self, flops: float, bytes: float) -> None:
         """As `note_loop`, of a loop that a rule writes itself: so much does one step of it cost."""
         self.module.loops.append(Cost(flops, bytes))
+
+    def offload(self, operands: Sequence[Value]) -> list[Value] | None:
+        """The operation whose rule begins, which holds Programs, as a call of machine code of our own: its results.
+
+        None where it is to be written as StableHLO: the native tier does not take it, or the module is to be shown.
+        """
+        if not self.module.offloads:
+            return None
+        primitive, params = self.applied
+        types, results = ([array_type(value.shape, value.dtype) for value in some] for some in (operands, self.result_types))
+        program = operation_program(primitive, types, results, params)
+        part = preferred.part(program)
+        if part is None:
+            return None
+        passed = {_values(host_of(array)): self.passed[id(array)] for array in passed_constants(program)}
+        given = [passed.get(_values(array)) or self.constant(array) for array in part.constants]
+        outs = [*map(tensor_type, results), TensorType((part.workspace,), np.dtype(np.uint8))]
+        named = f"{primitive.name} of {program.subprograms()[-1].name}"
+        self.module.offloaded.append(named)
+        return self.many(
+            "stablehlo.custom_call",
+            [*operands, *given],
+            outs,
+            call_target_name=f'"{part.target}"',
+            api_version="4 : i32",
+            backend_config="{}",
+            operand_layouts=f"[{', '.join([_row_major(value.shape) for value in (*operands, *given)])}]",
+            result_layouts=f"[{', '.join([_row_major(type.shape) for type in outs])}]",
+        )[:-1]
 
     def barrier(self, values: Sequence[Value]) -> list[Value]:
         """The values, each of which is computed once, before any of them is used, however the compiler fuses operations."""
@@ -280,6 +332,7 @@ class Lowering(Writer):
         primitive = equation.primitive
         rule = primitive.lowering(self.platform)
         self.result_types = results = [tensor_type(variable.type) for variable in equation.outputs]
+        self.applied = primitive, equation.params
         if primitive.elementwise:
             operands = [self.spread(atom, results[0].shape) for atom in atoms]
         else:
@@ -352,7 +405,8 @@ class Lowered(NamedTuple):
 
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
-        callbacks: see `Module`. options, extra: XLA's options for it, those that all platforms know and those of this one.
+        options, extra: XLA's options for it, those that all platforms know and those of this one.
+        callbacks, offloaded: see `Module`.
     """
 
     text: str
@@ -360,18 +414,23 @@ class Lowered(NamedTuple):
     callbacks: list[Callable[..., Any]]
     options: dict[str, Any]
     extra: dict[str, Any]
+    offloaded: tuple[str, ...] = ()
 
 
-def lower_program(program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False) -> Lowered:
+def lower_program(
+    program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False, offloads: bool = False
+) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
-    `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines.
+    `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines. Those with
+    `offloads` are for running in this process: loops in them may be calls of machine code of our own.
     """
-    made = Module(platform, located)
+    made = Module(platform, located, offloads)
+    program = preferred.grouped(program) if made.offloads else program
     constants = passed_constants(program)
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
     options, extra = cpu_settings(made.loops, made.barriers, largest(program)) if platform == "cpu" else ({}, {})
-    return Lowered(text, constants, made.callbacks, options, extra)
+    return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded))

@@ -203,14 +203,13 @@ class XlaBackend(Backend):
         return array._later
 
     def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
-        return self.lower(program, options, donated, located).text
+        return self.lower(program, options._replace(native=False), donated, located).text
 
     def lower(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = False) -> Lowered:
         """A Program as a module that takes the inputs that the Program reads: an input costs XLA 0.15 us a call."""
         kept = kept_inputs(program, options, donated)
-        return lower_program(
-            program.rearranged(kept), self.platform, tuple([donated[i] for i in kept]) if donated else (), located
-        )
+        given = tuple([donated[i] for i in kept]) if donated else ()
+        return lower_program(program.rearranged(kept), self.platform, given, located, options.native)
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         self.check_threads()
@@ -241,7 +240,7 @@ class XlaBackend(Backend):
         said = _REFUSED.search(str(error))
         if said is None:
             return None
-        line = self.source_text(program, options, donated).splitlines()[int(said[1]) - 1]
+        line = self.lower(program, options, donated, located=True).text.splitlines()[int(said[1]) - 1]
         written, _, place = line.partition(" loc(")
         at = _PLACE.match(place)
         return ProgramError(

@@ -8,6 +8,18 @@ speed of memory, on all processors. Code of our own begins at once and keeps sma
 - what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors.
 
 It never takes large products of matrices (`LARGE_PRODUCT`), which libraries compute better, nor what has no native rule.
+
+Of a program that is XLA's, loops for which the same is true are native code that XLA calls (`handler.py`), and so are groups of
+elementwise operations that XLA is slow in (`clusters.py`). The engine asks for them while it writes the program that is to run
+in this process; what is shown of it, or moved elsewhere, is StableHLO throughout. How many times as quick as XLA alone that is,
+with a product of 512x512 or 130x130 matrices beside (two cores with AVX-512, least of 100):
+
+    Kalman filter, 1000 steps, its gradient            f32 1.7     f64 1.8     a large product takes most of the rest
+    the filter itself                                  f32 1.1     f64 1.04
+    LSTM, 64 units, gradient, 1024 inputs              f32 1.05    f64 1.12    without the product with the inputs 1.7, 1.5
+    LSTM, 32 units, batch 8, gradient                  f32 3.0     f64 4.0
+    Black-Scholes, 2^18 prices, and its gradient                   f64 5 and 2.4
+    sin, 2^20 elements                                 f32 7       f64 8
 """
 
 from __future__ import annotations
@@ -21,17 +33,21 @@ from typing import NamedTuple
 
 from pullback.core.context import Inherited
 from pullback.engine import cache
-from pullback.engine.backend import CompileOptions, Executable, backend, placement, preferred
+from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
+from pullback.engine.lower import lower_program
 from pullback.native import compile as compiling
 from pullback.native import entry
 from pullback.native.build import build
 from pullback.native.checked import CheckedExecutable
+from pullback.native.clusters import grouped
 from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
+from pullback.native.handler import registered
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
 from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
 from pullback.native.record import record
 from pullback.program.cost import cost
+from pullback.program.equality import param_key
 from pullback.program.program import Program
 
 LIGHT = 300_000  # weight, some 45 us: up to here XLA's beginning, and its kernels', are what counts
@@ -80,14 +96,16 @@ class Choice(NamedTuple):
 
     Attributes:
         kernel: the native code; None if XLA runs it. reason: why.
+        parts: what is native code in XLA's program (`explained` tells it).
     """
 
     kernel: Kernel | None
     reason: str
+    parts: tuple[str, ...] = ()
 
     @property
     def tier(self) -> str:
-        return "xla" if self.kernel is None else "native"
+        return "native" if self.kernel is not None else "mixed" if self.parts else "xla"
 
 
 def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable | None:
@@ -95,19 +113,81 @@ def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...
     if not options.native or options.flags or options.committed or any(donated) or placement.several:
         return None
     kernel = choose(program).kernel
-    if kernel is None:
+    if mode() != "check":
+        return None if kernel is None else _made(kernel)
+    if kernel is None and (program.effects or not explained(program).parts):
         return None
+    there = backend(options.device.platform)
+    native = there.compile(program, options, donated) if kernel is None else _made(kernel)
+    return CheckedExecutable(native, there.compile(program, options._replace(native=False), donated), program.name)
+
+
+def _made(kernel: Kernel) -> NativeExecutable:
     start = perf_counter()
-    native = NativeExecutable(kernel)
+    made = NativeExecutable(kernel)
     cache.count("compiled")
     cache.count("compile_seconds", perf_counter() - start)
-    if mode() != "check":
-        return native
-    return CheckedExecutable(native, backend(options.device.platform).compile(program, options, donated), program.name)
+    return made
 
 
-preferred.compile = compiled
-preferred.key = mode
+def part(program: Program) -> Part | None:
+    """A Program of one operation, which holds Programs, as what XLA's programs can call; None if it is better left to XLA."""
+    (equation,) = program.equations
+    params = [(name, param_key(value)) for name, value in sorted(equation.params.items())]
+    key = ("part", mode(), equation.primitive, program.input_types, *params)
+
+    def make() -> Part | None:
+        kernel = choose(program).kernel
+        return None if kernel is None else registered(kernel)
+
+    made: Part | None = program.subprograms()[-1].memo(key, make)
+    return made
+
+
+def _grouped(program: Program) -> Program:
+    made: Program = program if mode() == "off" else program.memo("grouped", lambda: grouped(program))
+    return made
+
+
+preferred.compile, preferred.key = compiled, mode
+preferred.grouped, preferred.part = _grouped, part
+
+
+class Explanation(NamedTuple):
+    """Who runs a compiled function, and why: what `jit(f).explain(...)` returns.
+
+    Attributes:
+        tier: "native", "xla", or "mixed", where XLA's program calls native code. reason: why.
+        parts: in a mixed program, what is native code.
+    """
+
+    tier: str
+    reason: str
+    parts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.tier}: {self.reason}" + (f" Native parts: {', '.join(self.parts)}." if self.parts else "")
+
+
+def explain(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Explanation:
+    """Who runs a Program, compiled with these options, and why."""
+    obstacles = {
+        "options of XLA's were given": options.flags,
+        "its arguments are committed to a device": options.committed,
+        "some of its arguments are donated": any(donated),
+        "there are several devices": placement.several,
+    }
+    for obstacle, holds in obstacles.items():
+        if holds:
+            return Explanation("xla", f"{obstacle}.")
+    found = explained(program)
+    return Explanation(found.tier, f"{found.reason}.", found.parts)
+
+
+def explained(program: Program) -> Choice:
+    """As `choose`, with the parts of an XLA program that are native code."""
+    found = choose(program)
+    return found if found.kernel is not None else found._replace(parts=lower_program(program, "cpu", offloads=True).offloaded)
 
 
 def choose(program: Program) -> Choice:
