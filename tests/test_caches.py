@@ -58,6 +58,7 @@ DECIDED_BY_THE_TEXT = {
     "native/entry.py:_made",
     "native/entry.py:unavailable",
     "native/pool.py:_pools",
+    "native/record.py:_parts",
     "numpy/methods.py:_namespace_module",
     "ops/random.py:_fraction",
     "ops/scipy_functions.py:_found",
