@@ -20,6 +20,7 @@ open_namespace(globals())
 
 def _load_engine() -> Any:
     """The engine: loaded when something is compiled for the first time."""
+    importlib.import_module("pullback.native.choice")  # it is asked before XLA
     return importlib.import_module("pullback.engine.compile")
 
 

@@ -21,7 +21,8 @@ ABOVE: dict[str, set[str]] = {
     "ops": {"core", "stablehlo"},
     "transforms": {"core", "program", "ops"},
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
-    "api": {"core", "program", "ops", "transforms", "control", "engine"},
+    "native": {"core", "program", "engine", "stablehlo", "ops"},
+    "api": {"core", "program", "ops", "transforms", "control", "engine", "native"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api"},
     "nn": {"core", "ops", "numpy", "lax", "random", "api"},
@@ -50,6 +51,7 @@ WRAPPERS = {
     "platformdirs": "engine/disk.py",
     "rich": "cli/terminal.py",
     "opt_einsum": "numpy/products.py",
+    "llvmlite": "native/compile.py",
 }
 
 

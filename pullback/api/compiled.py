@@ -31,6 +31,7 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
+from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
 from pullback.program.interpret import run
 from pullback.transforms.simplify import simplify
@@ -56,7 +57,7 @@ def _warn_of_signatures(fun: Function) -> None:
     )
 
 
-class Jitted:
+class Jitted(NativeCallable):
     """A compiled function: what `jit` returns. Call it as the function itself.
 
     Example:
@@ -105,27 +106,13 @@ class Jitted:
         self._take([])
         _instances[id(self)] = self
 
-    def _checked_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call for which there is no fast path."""
-        try:
-            return self._call(args, kwargs)
-        except BaseException as error:
-            self._failed(error, args, kwargs)
-            raise
-
-    def _failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Make an error say what a user can know of this call."""
-        if isinstance(error, DonatedBufferError):
-            self._name_argument(error, args, kwargs)
-        trim(error)
-
     def _take(self, paths: list[FastPath]) -> None:
         """Have calls try these fast paths, in their order, and then go the long way."""
         owner = _Owner(self)
         call: Callable[..., Any] = owner
         for path in reversed(paths):
-            call = path.function(call, owner.failed)
-        self._fast_paths, self.__call__ = paths, call
+            call = path.function(call, owner.name_argument)
+        self._fast_paths, self._long_call = paths, call
 
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
@@ -136,7 +123,7 @@ class Jitted:
 
     def __reduce__(self) -> Any:
         """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
-        return global_name(self) or (type(self), self._made_from)
+        return global_name(self) or (plain_class(self), self._made_from)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -153,7 +140,11 @@ class Jitted:
         if self._is_traced(leaves, signature):
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
-        if not axis_sizes() and not placement.several and (path := signature.fast_path(args, kwargs)) is not None:
+        if axis_sizes() or placement.several:
+            pass  # no short way looks at these
+        elif executable.installs and signature.is_flat and executable.install(self, signature, signature.makes_tuple):
+            pass  # calls like this one do not come here any more
+        elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
         return signature.run(_owned(leaves) if executable.copies else leaves)
 
@@ -367,8 +358,13 @@ class Jitted:
             2.0:f32[]:cpu(0)
             >>> f.clear_cache()
         """
+        retire(self)
         self._signatures.clear()
         self._take([])
+
+
+# The same place of an instance by another name: calls that reach a kernel by themselves leave the others to it
+Jitted._long_call = Jitted.__dict__["__call__"]
 
 
 class _Owner:
@@ -379,7 +375,7 @@ class _Owner:
 
     def __init__(self, jitted: Jitted) -> None:
         self._reference: Callable[[], Jitted | None] = weakref.ref(jitted)
-        self._anew = functools.partial(type(jitted), *jitted._made_from)
+        self._anew = functools.partial(plain_class(jitted), *jitted._made_from)
 
     def _jitted(self) -> Jitted:
         found = self._reference()
@@ -389,11 +385,17 @@ class _Owner:
         return found
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._jitted()._checked_call(args, kwargs)
+        try:
+            return self._jitted()._call(args, kwargs)
+        except BaseException as error:
+            if isinstance(error, DonatedBufferError):
+                self.name_argument(error, args, kwargs)
+            trim(error)
+            raise
 
-    def failed(self, error: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """See `Jitted._failed`."""
-        self._jitted()._failed(error, args, kwargs)
+    def name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """See `Jitted._name_argument`."""
+        self._jitted()._name_argument(error, args, kwargs)
 
 
 def clear_caches() -> None:

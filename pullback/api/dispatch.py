@@ -20,9 +20,10 @@ import numpy as np
 from pullback.core.array import Array, from_python
 from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
+from pullback.core.errors import DonatedBufferError
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
-from pullback.core.source import warn
+from pullback.core.source import trim, warn
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
@@ -36,6 +37,7 @@ BORROWED_BYTES = 1 << 16  # NumPy arguments up to this size are copied into memo
 MAX_FORMS = 8  # of calls of one signature: of arrays, of NumPy arrays, of numbers, that are of the same types
 MAX_SCALARS = 1024  # Python numbers whose buffers are kept
 MAX_DEPTH = 64  # outputs of containers deeper than this are not spelled out
+MISS: Any = object()  # what a kernel returns for leaves of other types
 UNROLLED = 128  # up to so many arrays are spelled out in generated source
 GENERATED = f"{__file__} (generated)"  # the file of generated code: one of ours, so that errors do not show it
 
@@ -98,6 +100,20 @@ class Signature:
         outs = (self.executable or self.compile())(leaves)
         return unflatten(self.out_structure, outs)
 
+    @property
+    def makes_tuple(self) -> bool:
+        """Whether the output is a tuple."""
+        return self.trees.node(self.out_structure)[0] is tuple
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether each argument is one positional leaf that may be kept, and the output is one leaf or a tuple of leaves."""
+        node = self.trees.node
+        (_, _, positional), (_, names, _) = map(node, self.structure.children())
+        kind, _, parts = node(self.out_structure)
+        leaves = all([node(part)[0] is None for part in (*positional, *parts)])
+        return leaves and kind in (None, tuple) and not (names or self.donated)
+
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.
 
@@ -135,14 +151,14 @@ class FastPath:
         self._made = self._names.pop("call")
         self.borrows = borrows
 
-    def function(self, otherwise: Callable[..., Any], failed: Callable[..., None]) -> Callable[..., Any]:
+    def function(self, otherwise: Callable[..., Any], name_argument: Callable[..., None]) -> Callable[..., Any]:
         """The function that runs such calls, and passes others on.
 
         Arguments:
             otherwise: what to call for others.
-            failed: is told of each error that is on its way out of such a call: `(error, args, kwargs)`.
+            name_argument: makes an error of a donated array say which argument of a call it is: `(error, args, kwargs)`.
         """
-        names = {**self._names, "otherwise": otherwise, "failed": failed}
+        names = {**self._names, "otherwise": otherwise, "name_argument": name_argument}
         code = self._made.__code__.replace()  # what the interpreter learns of names it keeps with the code
         return FunctionType(code, names, None, self._made.__defaults__)
 
@@ -150,6 +166,8 @@ class FastPath:
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
+    if (call := executable.call_or(MISS)) is not None:
+        return _native_path(call, signature)
     inlined = executable.inlined()
     if inlined is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
         return None
@@ -157,7 +175,17 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     if finding is None:
         return None
     (found, lent, scope), (built, made) = finding, _building(signature, executable.result_class, inlined[0])
-    names = scope | made | inlined[1] | _SURROUNDINGS | {"mode": current_mode()}
+    return _assembled(signature, found, [built[0], *lent, *built[1:]], scope | made | inlined[1], bool(lent))
+
+
+def _assembled(signature: Signature, found: list[str], run: list[str], names: dict[str, Any], borrows: bool) -> FastPath:
+    """The fast path of which these are the parts.
+
+    Arguments:
+        found: source that looks at the arguments, and breaks if the call is another one.
+        run: source that runs and returns the output; it may break, too.
+        names: what both refer to.
+    """
     # Parameters by name, since to make a tuple of arguments and to take it apart takes as long as to look at one
     positional = [f"args_{i}" for i in range(len(signature.trees.node(signature.structure.children()[0])[2]))]
     # Missing keys and attributes (a number has no type, and a tracer no buffer) mean that it is another call; what cannot be
@@ -165,31 +193,51 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     # Python functions of the user's. A buffer that an error keeps from being given back is not missed.
     first = "".join([f"{name}=ABSENT, " for name in positional]) + ("/, " if positional else "")
     given = f"args = tuple([arg for arg in ({''.join([f'{name}, ' for name in positional])}*rest,) if arg is not ABSENT])"
-    failed = [given, "failed(error, args, kwargs)", "raise"]
+    named = ["except DonatedBufferError as error:", f"    {given}", "    name_argument(error, args, kwargs)", "    raise"]
     source = [
         f"def call({first}*rest, **kwargs):",
-        "    while current_mode() is mode and staging() is None and not axes() and not placement.several:",
-        "        try:",
-        *[f"            {line}" for line in found],
-        "        except (AttributeError, KeyError, TypeError, ValueError):",
-        "            break",
-        "        except BaseException as error:",
-        *[f"            {line}" for line in failed],
-        "        try:",
-        f"            {built[0]}",
-        *[f"            {line}" for line in [*lent, *built[1:]]],
-        "        except BaseException as error:",
-        *[f"            {line}" for line in failed],
-        f"    {given}",
-        "    return otherwise(*args, **kwargs)",
+        "    try:",
+        "        while current_mode() is mode and staging() is None and not axes() and not placement.several:",
+        "            try:",
+        *[f"                {line}" for line in found],
+        *[f"            {line}" for line in named],
+        "            except (AttributeError, KeyError, TypeError, ValueError):",
+        "                break",
+        "            try:",
+        *[f"                {line}" for line in run],
+        *[f"            {line}" for line in named],
+        f"        {given}",
+        "        return otherwise(*args, **kwargs)",
+        "    except BaseException as error:",
+        "        trim(error)",
+        "        raise",
     ]
-    return FastPath(source, names, bool(lent))
+    return FastPath(source, names | _SURROUNDINGS | _FAILURES | {"mode": current_mode()}, borrows)
 
 
 ABSENT: Any = object()  # in the place of a positional argument that was not given; no check passes it
 
 # What makes a call another one, whatever its arguments are: a trace that records, named axes, a choice of devices, or a mode
 _SURROUNDINGS = {"staging": innermost_staging, "axes": axes_around, "placement": placement, "current_mode": current_mode}
+_FAILURES = {"DonatedBufferError": DonatedBufferError, "trim": trim}
+
+
+def _native_path(call: Callable[..., Any], signature: Signature) -> FastPath:
+    """The fast path of a kernel that takes leaves as users pass them: only containers are looked at here."""
+    lines, names, scope = _reading(signature, arrays=True)
+    structure, trees = signature.out_structure, signature.trees
+    build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
+    outs = [f"out_{i}" for i in range(len(signature.program.output_types))]
+    run = [f"outs = kernel({', '.join(names)})", "if outs is MISS:", "    break"]
+    classes: dict[str, Any] = {}
+    if len(outs) <= UNROLLED and _is_plain(structure, trees):
+        if outs:
+            run.append(f"{', '.join(outs)}, = outs")
+        made, classes = _spelled(structure, iter(outs), trees)
+    else:
+        made = "build(outs)"
+    scope |= {"MISS": MISS, "kernel": call, "build": build}
+    return _assembled(signature, lines, [*run, f"return {made}"], scope | classes, False)
 
 
 # ---- finding the arguments --------------------------------------------------------------------------------------------
@@ -231,7 +279,7 @@ def _finding(
         buffers = []
         for i, (name, leaf, type, given) in enumerate(zip(names, leaves, types, donated, strict=True)):
             kind = leaf.__class__
-            scope |= {f"t{i}": type, f"s{i}": type.shape, f"d{i}": type.dtype}
+            scope[f"t{i}"] = type
             buffer = ""
             if kind is Array:
                 more = f" or {name}.__class__ is not Array" if given else "" if taken[i] else f" or {_GONE.format(name)}"
@@ -241,7 +289,7 @@ def _finding(
                 lines.append(f"if {name}.__class__ is not {kind.__name__}: break")
                 buffer = f"from_python({name})" if given else f"scalar_buffer({name}, t{i})"
             elif (kind is np.ndarray or issubclass(kind, np.generic)) and leaf.dtype == type.dtype:
-                scope[f"k{i}"] = kind
+                scope |= {f"k{i}": kind, f"s{i}": type.shape, f"d{i}": type.dtype}
                 more = f" or {name}.dtype is not d{i} and {name}.dtype != d{i} or {name}.shape != s{i}"
                 lines.append(f"if {name}.__class__ is not k{i}{more if kind is np.ndarray else ''}: break")
                 # A larger one is shared with the device, if the call ends before anybody can write to it

@@ -216,10 +216,9 @@ class Lowered(_AheadOfTime):
             >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
             3.0:f32[]:cpu(0)
         """
-        signature = self._signature
-        if flags := flags_of("compile", compiler_options):
-            own = signature.options._replace(flags=(*signature.options.flags, *flags))
-            signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
+        signature, flags = self._signature, flags_of("compile", compiler_options)
+        own = signature.options._replace(flags=(*signature.options.flags, *flags), native=False)
+        signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
         signature.compile()
         compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled

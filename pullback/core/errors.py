@@ -11,7 +11,7 @@ __all__ = [
     "AxisError", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
     "EscapedTracerError", "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NonConcreteBooleanIndexError",
     "NotLinear", "ProgramError", "PullbackError", "RefError", "ShapeError", "StaticArgumentError", "StructureError",
-    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
+    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnknownRule",
     "UnsupportedJaxlib",
 ]  # fmt: skip
 
@@ -577,6 +577,28 @@ class ProgramError(PullbackError, ValueError):
         >>> program = pb.xpr(lambda x: noted(x, note="a remark"), 1.0)
         >>> Program.from_json(program.to_json(), {"noted": noted}) == program
         True
+    """
+
+
+class TierMismatch(PullbackError, ArithmeticError):
+    """Native code and XLA gave different numbers for one Program: PULLBACK_NATIVE=check compares them.
+
+    Results that differ by roundings are taken for equal: by up to 1e-3 of the largest element in float32, 1e-9 in float64.
+
+    Fails: where a rounding decides what comes next, both may be right.
+        >>> import numpy as np
+        >>> import pullback as pb
+        >>> from pullback.native.checked import compare
+        >>> compare("f", [np.float32(1.0)], [np.float32(2.0)])
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.TierMismatch: Result 0 of jit(f), of dtype float32, is not the same by native code as by XLA: ...
+
+    Cure: report it, unless the function is chaotic; leave the function to XLA meanwhile.
+        >>> from pullback.native.choice import native_mode
+        >>> with native_mode("off"):
+        ...     pb.jit(lambda x: x + 1.0)(1.0)
+        2.0:f32[]:cpu(0)
     """
 
 

@@ -37,6 +37,7 @@ class CompileOptions(NamedTuple):
     quick: bool = False
     show_graph: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
+    native: bool = True
     keep_unused: bool = False
 
 
@@ -51,12 +52,14 @@ class Executable(ABC):
         copies: whether it may read its arguments after other Python code has run, so that memory that others can write to is
             to be copied: a call may return before it has run, or calls Python functions.
         kept: the numbers of the inputs whose buffers it takes, where it does not read the others; None if it takes all.
+        installs: whether calls of a function can reach it by themselves, without Python in between.
     """
 
     __slots__ = ("copies", "result_class")
     copies: bool
     result_class: type[Array]
     kept: Sequence[int] | None = None
+    installs = False
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -72,6 +75,20 @@ class Executable(ABC):
         call of a Python function less."""
         run = self.runner()
         return None if run is None else ("run(buffers)", {"run": run})
+
+    def install(self, into: Any, source: Any, makes_tuple: bool) -> bool:
+        """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if it cannot.
+
+        Arguments:
+            into: the function, a `native.entry.NativeCallable`. source: what of it this was compiled for.
+            makes_tuple: whether the function returns the tuple of the results; else it returns the one that there is.
+        """
+        return False
+
+    def call_or(self, otherwise: Any) -> Callable[..., Any] | None:
+        """What runs it on leaves as users pass them, and returns a tuple of Arrays, or `otherwise` if they are of other types.
+        None if it runs on Arrays and buffers only."""
+        return None
 
     @abstractmethod
     def optimized_text(self) -> str:
@@ -129,6 +146,23 @@ class Backend(ABC):
         return None
 
 
+Compile = Callable[[Program, CompileOptions, tuple[bool, ...]], Executable | None]
+
+
+class _Preferred:
+    """What compiles before the back end of the CPU is asked.
+
+    Attributes:
+        compile: returns None for Programs that it leaves to the back end. key: what its choice depends on besides the Program.
+    """
+
+    compile: Compile | None = None
+    key: Callable[[], Any] = staticmethod(lambda: None)
+
+
+preferred = _Preferred()
+
+
 # ---- platforms --------------------------------------------------------------------------------------------------------
 
 _platforms: dict[str, Callable[[], Backend]] = {}
@@ -139,7 +173,10 @@ _lock = threading.RLock()
 class _Placement:
     """Whether there is any choice of where to compute: only then do calls look at where their arguments are."""
 
-    several = False
+    __slots__ = ("several",)  # which machine code reads, too
+
+    def __init__(self) -> None:
+        self.several = False
 
 
 placement = _Placement()

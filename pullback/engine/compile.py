@@ -10,10 +10,11 @@ from typing import Any
 import pullback.engine.xla  # noqa: F401  (registers the CPU)
 from pullback.core.array import Array, as_array
 from pullback.core.bounded import Bounded
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.primitive import Primitive
 from pullback.core.reports import report
 from pullback.engine import cache
-from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement
+from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
 from pullback.engine.place import common_device
 from pullback.program.equality import param_key
 from pullback.program.equation import Equation, Variable
@@ -39,14 +40,17 @@ def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS,
         there = backend(options.device.platform)
         report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
         started = perf_counter()
-        made = there.compile(program, options, donated)
+        prefer = preferred.compile if options.device == DEFAULT_DEVICE else None
+        made = None if prefer is None else prefer(program, options, donated)
+        if made is None:
+            made = there.compile(program, options, donated)
         report("Finished XLA compilation of jit(%s) in %.6f sec", program.name, perf_counter() - started)
         if options.show_graph:
             print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
         _holders[id(program)] = program
         return made
 
-    made: Executable = program.memo(("executable", options, donated), make)
+    made: Executable = program.memo(("executable", options, donated, preferred.key()), make)
     return made
 
 

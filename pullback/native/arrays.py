@@ -32,9 +32,10 @@ _serial = itertools.count()
 
 
 class Array:
-    """Attributes: cost, the vector instructions for an element; sources, the arrays that it reads."""
+    """Attributes: cost, the vector instructions for an element; sources, the arrays that it reads; depth, how many of them
+    one after another."""
 
-    __slots__ = ("cost", "kind", "serial", "shape", "sources")
+    __slots__ = ("cost", "depth", "kind", "serial", "shape", "sources")
     cost: float
 
     def __init__(self, shape: Shape, kind: str, cost: float = 0.0, sources: Sequence[Array] = ()) -> None:
@@ -42,6 +43,7 @@ class Array:
         self.kind = kind
         self.cost = cost + sum([source.cost for source in sources])
         self.sources = tuple(sources)
+        self.depth: int = 1 + max([source.depth for source in sources], default=0)
         self.serial = next(_serial)
 
     @property
@@ -250,10 +252,14 @@ def spilled(code: Code, array: Registers) -> Memory:
 
 def prepared(code: Code, array: Array) -> None:
     """Spill now what the array reads from registers, before a loop begins in which its indices are not known."""
-    if isinstance(array, Registers):
-        spilled(code, array)
-    for source in array.sources:
-        prepared(code, source)
+    waiting, seen = [array], {array.serial}
+    while waiting:
+        array = waiting.pop()
+        if isinstance(array, Registers):
+            spilled(code, array)
+        fresh = {source.serial: source for source in array.sources if source.serial not in seen}
+        seen.update(fresh)
+        waiting += fresh.values()
 
 
 def store(code: Code, array: Array, pointer: Value) -> None:

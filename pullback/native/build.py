@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import loops  # noqa: F401  (adds its rules)
+from pullback.native import along, index, loops, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
 from pullback.native.emit import Arrays, Emitter, kind_of
-from pullback.native.graph import ELEMENTS, Graph
+from pullback.native.graph import Graph, element
 from pullback.native.ir import Code, Module, Value
 from pullback.native.kernel import Kernel
 from pullback.native.rows import SUM, Plan, plan
@@ -55,7 +55,7 @@ class _Writing:
         for known, array in graph.constants.items():
             if array.shape and array.size:
                 pointer = self.pointer("%operands", len(graph.inputs) + len(self.passed))
-                constants[known] = Memory(pointer, array.shape, ELEMENTS[array.dtype.name], constant=True)
+                constants[known] = Memory(pointer, array.shape, element(array.dtype) or "", constant=True)
                 self.passed.append(np.ascontiguousarray(array))
         it = Emitter(code, constants)
         targets: dict[str, Value] = {}

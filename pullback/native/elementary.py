@@ -20,9 +20,13 @@ SMALL = {"f32": 2.0**-26, "f64": 2.0**-56}  # the next term of a series does not
 EXP_RANGE = {"f32": (-87.33654022216797, 88.72283172607422), "f64": (-708.3964185322641, 709.782712893384)}  # exp is normal
 # Two parts, of which the first has so few bits that its product with any exponent is exact.
 LOG_2 = {"f32": (0.693145751953125, 1.4286068203094173e-06), "f64": (0.693147180559663, 2.8235290563031577e-13)}
-HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)  # parts of 33 bits
+# In parts, of which the product of the first with a number of quarters is exact; those for float32 need fused multiply-add.
+HALF_PI = {
+    "f32": (1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15),
+    "f64": (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32),
+}
 PI = (3.141592653589793, 1.2246467991473532e-16)
-FAR = 2.0**20  # multiples of pi / 2 beyond need more bits
+FAR = {"f32": 2.0**15, "f64": 2.0**20}  # multiples of pi / 2 beyond need more bits
 
 
 def _bits_of(number: float, kind: str) -> int:
@@ -55,28 +59,39 @@ def scaled(x: Lanes, bits: Lanes) -> Lanes:
     return (x.bits() + (bits << MANTISSA[x.kind])).reread(x.kind)
 
 
-def near_exp(r: Lanes) -> Lanes:
-    """exp(r) - 1, for |r| <= log(2) / 2."""
-    return fused(r * r, polynomial(r, tables.EXP[r.kind]), r)
+def near_exp(r: Lanes, precise: str = "") -> Lanes:
+    """exp(r) - 1, for |r| <= log(2) / 2, for results of the dtype `precise`."""
+    return fused(r * r, polynomial(r, tables.EXP[precise or r.kind]), r)
 
 
-def _exp_reduced(r: Lanes, bits: Lanes, x: Lanes, least: float, greatest: float) -> Lanes:
-    """exp(x) = 2^n exp(r), which is 0 below `least` and infinite beyond `greatest`."""
-    out = scaled(1 + near_exp(r), bits)
+def exp_inside(x: Lanes, precise: str = "") -> Lanes:
+    """exp(x) of numbers that are known not to leave its range."""
+    r, _, bits = less_logs(x)
+    return (1 + near_exp(r, precise)) * scaled(x.like(1.0), bits)  # a product, so that NaN stays
+
+
+def _near_exp_pair(r: Lanes, r_low: Lanes) -> Pair:
+    near, low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    return near, low + r_low
+
+
+def _exp_reduced(near: Lanes, bits: Lanes, x: Lanes, least: float, greatest: float) -> Lanes:
+    """exp(x) = 2^n (1 + near), which is 0 below `least` and infinite beyond `greatest`."""
+    out = scaled(1 + near, bits)
     out = where(x > greatest, math.inf, where(x < least, 0.0, out))
     return where(x.is_nan(), x, out)
 
 
 def exp(x: Lanes) -> Lanes:
     r, _, bits = less_logs(x)
-    return _exp_reduced(r, bits, x, *EXP_RANGE[x.kind])
+    return _exp_reduced(near_exp(r), bits, x, *EXP_RANGE[x.kind])
 
 
 def exp2(x: Lanes) -> Lanes:
     n, bits = _rounded(x)
     bias = BIAS[x.kind]
     below = math.nextafter(bias + 1, 0) if x.kind == "f64" else bias + 1 - 2.0**-17
-    return _exp_reduced((x - n) * math.log(2), bits, x, 1.0 - bias, below)
+    return _exp_reduced(near_exp((x - n) * math.log(2)), bits, x, 1.0 - bias, below)
 
 
 def _bounded(x: Lanes, least: float, greatest: float) -> Lanes:
@@ -88,11 +103,9 @@ def _bounded(x: Lanes, least: float, greatest: float) -> Lanes:
 def exp_pair(high: Lanes, low: Lanes) -> Lanes:
     """exp(high + low)."""
     r, r_low, bits = less_logs(_bounded(high, -709.0, 710.0))
-    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
-    low = low + r_low
-    out = scaled(
-        1 + (near + (near_low + fused(low, near, low))), bits
-    )  # outside the range the exponent runs into the sign or is greatest
+    near, near_low = _near_exp_pair(r, r_low)
+    out = scaled(1 + (near + (near_low + fused(low, near, low))), bits)
+    # Outside the range the exponent runs into the sign, or is the greatest.
     out = where(out < TINY[r.kind], 0.0, out)
     out = where(out <= HUGE, out, math.inf)
     return where(high.is_nan(), high, out)
@@ -101,10 +114,10 @@ def exp_pair(high: Lanes, low: Lanes) -> Lanes:
 def _quarter_expm1(x: Lanes) -> Pair:
     """(exp(x) - 1) / 4, for numbers that are not too small."""
     r, r_low, bits = less_logs(_bounded(x, -40.0, 710.6 if x.kind == "f64" else 89.0))
-    near, near_low = total(r, r * r * polynomial(r, tables.EXP[r.kind]))
+    near, near_low = _near_exp_pair(r, r_low)
     quarter = scaled(r.like(0.25), bits)
     high = fused(quarter, near, quarter - 0.25)
-    return high, fused(quarter, near, (quarter - 0.25) - high) + quarter * (near_low + r_low)
+    return high, fused(quarter, near, (quarter - 0.25) - high) + quarter * near_low
 
 
 def expm1(x: Lanes) -> Lanes:
@@ -113,12 +126,13 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """-q / (q + 1/2), where q = (exp(-2x) - 1) / 4 and x is not negative; with the remainder of the division."""
+    """A polynomial near 0; elsewhere 1 - 2 / (exp(2x) + 1)."""
+    edge, end = (1.0, 20.0) if x.kind == "f32" else (0.625, 44.0)
     size = abs(x)
-    above, above_low = _quarter_expm1(-2 * size)
-    below, below_low = total(0.5, above)
-    out = quotient(above, above_low, below, below_low + above_low)
-    return where(size < SMALL[x.kind], x, out.with_sign_of(x))
+    z = x * x
+    near = fused(size * z, polynomial(z, tables.TANH[x.kind]), size)
+    far = 1 - 2 / (exp_inside(where(size > 0.5 * end, end, size + size)) + 1)
+    return where(size < edge, near, far).with_sign_of(x)
 
 
 def quotient(above: Lanes, above_low: Lanes, below: Lanes, below_low: Lanes) -> Lanes:
@@ -138,7 +152,10 @@ def _remainder_of(out: Lanes, above: Lanes, below: Lanes) -> Lanes:
 
 def logistic(x: Lanes) -> Lanes:
     """n / (1 + e), where e = exp(-|x|) and n is 1 or e; with the remainder of the division."""
-    e = exp(-abs(x))
+    decaying = -abs(x)
+    r, r_low, bits = less_logs(decaying)
+    near, near_low = _near_exp_pair(r, r_low)
+    e = _exp_reduced(near + near_low, bits, decaying, *EXP_RANGE[x.kind])
     above = where(x < 0.0, e, 1.0)
     below, below_low = total(1.0, e)
     return quotient(above, above.like(0.0), below, below_low)
@@ -320,51 +337,59 @@ def remainder(x: Lanes, y: Lanes) -> Lanes:
 def _reduced_angle(x: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     """r = x - n pi / 2 as a pair, and bits that end in those of n."""
     n, bits = _rounded(x, 2 / math.pi)
-    first = fused(n, -HALF_PI[0], x)
-    r = fused(n, -HALF_PI[1], first)
-    low = fused(n, -HALF_PI[3], fused(n, -HALF_PI[2], fused(n, -HALF_PI[1], first - r)))
+    largest, second, *others = HALF_PI[x.kind]
+    first = fused(n, -largest, x)
+    step = n * second
+    r = first - step
+    low = (first - r) - step
+    low = low - fused(n, second, -step) if x.kind == "f32" else low
+    for part in others:
+        low = fused(n, -part, low)
     high = r + low
     left = high - r
     return high, (r - (high - left)) + (low - left), bits
 
 
-def _near_cosine(z: Lanes, precise: str) -> Pair:
+def _near_cosine(z: Lanes) -> Pair:
     """cos(r), given z = r^2, for |r| <= pi / 4."""
     half = 0.5 * z
     high = 1 - half
-    return high, fused(z * z, polynomial(z, tables.COSINE[precise]), (1 - high) - half)
+    return high, fused(z * z, polynomial(z, tables.COSINE[z.kind]), (1 - high) - half)
 
 
 def _beyond(name: str, x: Lanes, usual: Lanes) -> Lanes:
     """The C library's function of angles that are too large for `usual`."""
-    return rarely(abs(x) > FAR, usual, lambda: Lanes(x.code, x.code.call_outside(name, "f64", [x.value])))
+    return rarely(abs(x) > FAR["f64"], usual, lambda: Lanes(x.code, x.code.call_outside(name, "f64", [x.value])))
 
 
-def sin(x: Lanes, quarter: int = 0, precise: str = "f64") -> Lanes:
-    """The sine of x + quarter * pi / 2, with the polynomials for results of the dtype `precise`."""
-    if precise == "f64":
-        r, _, bits = _reduced_angle(x)
-    else:
-        n, bits = _rounded(x, 2 / math.pi)
-        r = fused(n, -HALF_PI[1] - HALF_PI[2], fused(n, -HALF_PI[0], x))
+def sin(x: Lanes, quarter: int = 0) -> Lanes:
+    """The sine of x + quarter * pi / 2."""
+
+    def in_double() -> Lanes:
+        return sin(x.converted("f64"), quarter).converted("f32")
+
+    if x.kind == "f32" and not x.code.module.fma:
+        return in_double()
+    r, r_low, bits = _reduced_angle(x)
     z = r * r
-    sine = fused(r * z, polynomial(z, tables.SINE[precise]), r)
-    high, low = _near_cosine(z, precise)
+    sine = r + fused(r * z, polynomial(z, tables.SINE[x.kind]), r_low)
+    high, low = _near_cosine(z)
     turned = bits + quarter
     out = where((turned & 1).differs(0), high + low, sine)
-    out = (out.bits() ^ ((turned & 2) << 62)).reread("f64")
-    return _beyond("cos" if quarter else "sin", x, out if quarter else where(x.equals(0.0), x, out))
+    out = (out.bits() ^ ((turned & 2) << (30 if x.kind == "f32" else 62))).reread(x.kind)
+    out = out if quarter else where(x.equals(0.0), x, out)
+    return rarely(abs(x) > FAR["f32"], out, in_double) if x.kind == "f32" else _beyond("cos" if quarter else "sin", x, out)
 
 
-def cos(x: Lanes, precise: str = "f64") -> Lanes:
-    return sin(x, 1, precise)
+def cos(x: Lanes) -> Lanes:
+    return sin(x, 1)
 
 
 def tan(x: Lanes) -> Lanes:
     """Sine over cosine, of which each is a pair, or minus the inverse of that."""
     r, r_low, bits = _reduced_angle(x)
     z = r * r
-    cosine, cosine_low = total(*_near_cosine(z, "f64"))
+    cosine, cosine_low = total(*_near_cosine(z))
     sine, sine_low = total(r, r * z * polynomial(z, tables.SINE["f64"]))
     sine_low, cosine_low = fused(r_low, cosine, sine_low), fused(r, -r_low, cosine_low)
     odd = (bits & 1).differs(0)

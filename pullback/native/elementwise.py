@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.native import math as functions
-from pullback.native.graph import Refused
-from pullback.native.ir import BITS, Code, Value, is_float, is_signed, limits
+from pullback.native.ir import BITS, MEMORY_KINDS, Code, Value, is_float, is_signed, limits, size_of
 
 _HELD = ("f16", "bf16")  # computed in float32, and rounded after each operation
 
@@ -165,9 +164,47 @@ def _bits(code: Code, name: str, operands: list[Value], params: Any, kind: str) 
 
 def _bitcast(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
     (x,) = operands
-    if BITS[x.kind] != BITS[kind] or x.kind in _HELD or kind in _HELD or "i1" in (x.kind, kind):
-        raise Refused(f"bits of {x.kind} as {kind}")
-    return code.reread(x, kind)
+    return code.of_memory(code.reread(code.as_memory(x), MEMORY_KINDS.get(kind, kind)), kind)
+
+
+def _reduce_precision(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
+    """Rounded to fewer bits, half to even; what is subnormal in them is 0, what is too large infinite."""
+    (x,) = operands
+    wide, (digits, bias) = ("f64", (52, 1023)) if kind == "f64" else ("f32", (23, 127))
+    word, lanes = f"u{8 * size_of(wide)}", x.lanes
+    exponent, mantissa = params["exponent_bits"], params["mantissa_bits"]
+
+    def number(value: int) -> Value:
+        return code.constant(value, word, lanes)
+
+    raw = code.reread(x.as_kind(wide), word)
+    size = code.binary("and", raw, number((1 << digits + (11 if wide == "f64" else 8)) - 1))
+    sign = code.binary("xor", raw, size)
+    if (drop := digits - mantissa) > 0:
+        odd = code.binary("and", code.binary("lshr", size, number(drop)), number(1))
+        up = code.binary("add", size, code.binary("add", odd, number((1 << drop - 1) - 1)))
+        size = code.binary("and", up, number(-1 << drop))
+    top = (1 << exponent - 1) - 1
+    if top < bias:
+        infinite = number((2 * bias + 1) << digits)
+        size = code.select(code.compare("gt", size, number(((bias + top + 1) << digits) - 1)), infinite, size)
+        size = code.select(code.compare("lt", size, number((bias - top + 1) << digits)), number(0), size)
+    out = code.reread(code.binary("or", size, sign), wide).as_kind(kind)
+    return code.select(code.compare("ne", x, x), x, out)
+
+
+def _to_odd(code: Code, x: Value) -> Value:
+    """float64 as float32, cut, and its last bit set if anything is lost: rounded further, it is rounded once. Source: Boldo and
+    Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd" (2008)."""
+    lanes = x.lanes
+    near = code.pure(f"fptrunc {x} to {Value('', 'f32', lanes).type}", "f32", lanes)
+    back = code.pure(f"fpext {near} to {x.type}", "f64", lanes)
+    above = code.compare("gt", code.intrinsic("fabs", back), code.intrinsic("fabs", x))
+    lost = code.compare("ne", back, x)
+    bits = code.reread(near, "u32")
+    type = Value("", "u32", lanes).type
+    cut = code.binary("sub", bits, code.pure(f"zext {above} to {type}", "u32", lanes))
+    return code.reread(code.binary("or", cut, code.pure(f"zext {lost} to {type}", "u32", lanes)), "f32")
 
 
 def convert(code: Code, x: Value, kind: str) -> Value:
@@ -179,8 +216,8 @@ def convert(code: Code, x: Value, kind: str) -> Value:
         return code.compare("ne", x, code.constant(0, x.kind, lanes))
     to = Value("", kind, lanes).type
     if is_float(x.kind) and is_float(kind):
-        if x.kind == "f64" and kind in _HELD:  # by float32 it would be rounded twice
-            raise Refused(f"f64 as {kind}")
+        if x.kind == "f64" and kind in _HELD:
+            x = _to_odd(code, x)
         if kind == "f64":
             return code.pure(f"fpext {x} to {to}", kind, lanes)
         narrow = x if x.type == to else code.pure(f"fptrunc {x} to {to}", "f32", lanes)
@@ -244,6 +281,7 @@ _RULES: dict[str, Callable[[Code, str, list[Value], Any, str], Value]] = {
     **dict.fromkeys(_ROUNDING, _rounding),
     **dict.fromkeys(("popcnt", "count_leading_zeros"), _bits),
     "bitcast_convert": _bitcast,
+    "reduce_precision": _reduce_precision,
     "convert": _convert,
 }
 

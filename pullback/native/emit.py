@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import elementwise, flow
+from pullback.native import elementwise
 from pullback.native.arrays import (
     Array,
     Formula,
@@ -22,7 +22,6 @@ from pullback.native.arrays import (
     fits,
     in_memory,
     in_registers,
-    prepared,
     reshaped,
     scalar,
     settled,
@@ -30,11 +29,9 @@ from pullback.native.arrays import (
     spilled,
     store,
     store_region,
-    strides,
     transposed,
-    view,
 )
-from pullback.native.graph import ELEMENTS, Graph, Node, Refused
+from pullback.native.graph import Graph, Node, Refused, element
 from pullback.native.ir import Code, Index, Value, size_of
 from pullback.native.reduce import contraction, reduced
 from pullback.stablehlo.writer import Value as Name
@@ -42,6 +39,7 @@ from pullback.stablehlo.writer import Value as Name
 Arrays = dict[str, Array]
 Targets = dict[str, Value]  # where values are to be written, by their names
 
+DEEPEST = 64  # so many formulas may read one another: each is a call in Python while code is written
 COSTLY = 4.0  # a formula that costs more, and that several roots read, is computed once, into memory
 
 _VIEWS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "iota", "dynamic_slice", "gather"}
@@ -93,7 +91,7 @@ class Emitter:
             return array
         if fits(array.shape, array.kind):
             return in_registers(self.code, array)
-        return in_memory(self.code, array) if array.cost > COSTLY and readers > 1 else array
+        return in_memory(self.code, array) if array.depth > DEEPEST or (array.cost > COSTLY and readers > 1) else array
 
     def node(self, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
         """The results of one operation."""
@@ -104,10 +102,10 @@ class Emitter:
             found = rule(self, node, operands, targets)
             return found if isinstance(found, list) else [found]
         if elementwise.is_known(node.name):
-            return [self._elementwise(node, operands)]
+            return [self.elementwise(node, operands)]
         raise Refused(f"there is no {node.name} in native code, which {node.source} needs")
 
-    def _elementwise(self, node: Node, operands: list[Array]) -> Array:
+    def elementwise(self, node: Node, operands: list[Array]) -> Array:
         code, kind, params = self.code, kind_of(node.results[0]), node.params
 
         def element(places: Places, lanes: int | None) -> Value:
@@ -116,20 +114,21 @@ class Emitter:
 
         return Formula(node.results[0].shape, kind, element, operands, elementwise.weight(node.name))
 
-    def combined(self, body: Graph, x: Value, y: Value) -> Value:
-        """What a graph of two numbers makes of them."""
-        empty = np.empty((), object)
+    def applied(self, body: Graph, values: Sequence[Value]) -> list[Value]:
+        """What a graph of numbers makes of these, which may be vectors."""
         given = []
-        for value in (x, y):
-            held = empty.copy()
+        for value in values:
+            held = np.empty((), object)
             held[()] = value
             given.append(Registers((), value.kind, None, held))
-        (out,) = self.emit(body, dict(zip([name.name for name in body.inputs], given)))
-        return scalar(self.code, out)
+        outs = self.emit(body, dict(zip([name.name for name in body.inputs], given)))
+        return [scalar(self.code, out) for out in outs]
 
 
 def kind_of(name: Name) -> str:
-    return ELEMENTS[name.dtype.name]
+    kind = element(name.dtype)
+    assert kind is not None, name
+    return kind
 
 
 def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
@@ -140,8 +139,12 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
         result = node.results[0]
         through = passes and not fits(result.shape, kind_of(result))
         readers = found.get(result.name, set()) if through else {id(node)}
+        if through and node.name in _VIEWS:  # at other places it is computed again
+            readers = {(id(node), len(readers))}
         for name in node.operands:
-            found.setdefault(name.name, set()).update(readers)
+            known = found.setdefault(name.name, set())
+            if len(known) < 2:  # more are not told apart
+                known.update(readers)
     return found
 
 
@@ -197,29 +200,6 @@ def place_value(code: Code, index: Index, step: int, lanes: int | None) -> Value
 def _concatenate(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
     result = node.results[0]
     return concatenated(it.code, operands, node.params["dimension"], result.shape, targets.get(result.name))
-
-
-def _pad(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
-    x, value = operands
-    code, params, result = it.code, node.params, node.results[0]
-    sides = zip(params["edge_padding_low"], params["edge_padding_high"], params["interior_padding"])
-    for axis, (low, high, between) in enumerate(sides):
-        if between:
-            raise Refused(f"{node.source} pads between elements")
-        size = x.shape[axis]
-        if low < 0 or high < 0:
-            cut = x.shape[:axis] + (size + min(low, 0) + min(high, 0),) + x.shape[axis + 1 :]
-            starts = [max(-low, 0) if i == axis else 0 for i in range(len(x.shape))]
-            x = sliced(code, x, starts, [1] * len(starts), cut)
-        around = []
-        for count in (max(low, 0), max(high, 0)):
-            shape = x.shape[:axis] + (count,) + x.shape[axis + 1 :]
-            around.append(view(code, value, shape, lambda places: ()))
-        last = axis == len(x.shape) - 1
-        shape = x.shape[:axis] + (x.shape[axis] + max(low, 0) + max(high, 0),) + x.shape[axis + 1 :]
-        target = targets.get(result.name) if last and shape == result.shape else None
-        x = concatenated(code, [around[0], x, around[1]], axis, shape, target)
-    return x
 
 
 def _start(code: Code, index: Array, most: int) -> Index:
@@ -331,6 +311,15 @@ def _one_inside(
     return scalar(code, part, *index)
 
 
+def _bitcast(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
+    """The bits of elements as elements of another width, through memory; one axis more or less tells which is which."""
+    (x,), (result,) = operands, node.results
+    if size_of(x.kind) == size_of(kind_of(result)):
+        return it.elementwise(node, operands)
+    memory = in_memory(it.code, x)
+    return Memory(memory.pointer, result.shape, kind_of(result), memory.constant)
+
+
 def _barrier(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
     return [settled(it.code, x) if x.size else x for x in operands]
 
@@ -349,129 +338,8 @@ def _dot_general(it: Emitter, node: Node, operands: list[Array], targets: Target
     if not all([x.size for x in operands]):
         return filled(it.code, result.shape, kind_of(result), 0)
     numbers = node.params["dot_dimension_numbers"]
-    if kind_of(result) == "i1":
-        raise Refused(f"{node.source} of bools")
     x, y = operands
     return contraction(it.code, x, y, numbers, kind_of(result), targets.get(result.name))
-
-
-def _gather(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
-    x, starts = operands
-    code, numbers, sizes = it.code, node.params["dimension_numbers"], node.params["slice_sizes"]
-    offsets, collapsed = numbers.get("offset_dims", ()), numbers.get("collapsed_slice_dims", ())
-    batched, start_batched = numbers.get("operand_batching_dims", ()), numbers.get("start_indices_batching_dims", ())
-    mapped, along = numbers.get("start_index_map", ()), numbers["index_vector_dim"]
-    window = [axis for axis in range(len(x.shape)) if axis not in (*collapsed, *batched)]
-    if along != len(starts.shape) - 1 and along != len(starts.shape):
-        raise Refused(f"{node.source} has the numbers of its indices along an axis that is not the last")
-
-    def index_of(batch: Sequence[Place], number: int, lanes: int | None) -> Value:
-        places = (*batch, (number, 0)) if along < len(starts.shape) else tuple(batch)
-        return at(code, starts, places, lanes)
-
-    def element(places: Places, lanes: int | None) -> Value:
-        moving = [axis for axis, (_, step) in enumerate(places) if step]
-        if lanes is not None and not all([axis in offsets for axis in moving]):
-            batch = [place for axis, place in enumerate(places) if axis not in offsets]
-            wanted = {}
-            for number, axis in enumerate(mapped):
-                wanted[axis] = clamped(code, code.spread(index_of(batch, number, lanes), lanes), x.shape[axis] - sizes[axis])
-            found = []
-            for lane in range(lanes):
-                own = [code.plus(index, step * lane) for index, step in places]
-                found.append(scalar(code, x, *_gathered(code, own, lambda axis: code.lane(wanted[axis], lane))))
-            return code.joined(found)
-        batch = [(index, 0) for axis, (index, _) in enumerate(places) if axis not in offsets]
-        chosen = {
-            axis: clamped(code, index_of(batch, number, None), x.shape[axis] - sizes[axis])
-            for number, axis in enumerate(mapped)
-        }
-        first = _gathered(code, [index for index, _ in places], lambda axis: chosen[axis])
-        steps = [0] * len(x.shape)
-        for axis, place in zip(window, offsets):
-            steps[axis] = places[place][1]
-        return at(code, x, tuple(zip(first, steps)), lanes)
-
-    def _gathered(code: Code, index: Sequence[Index], start: Callable[[int], Value]) -> list[Index]:
-        batch = [one for axis, one in enumerate(index) if axis not in offsets]
-        out: list[Index] = [0] * len(x.shape)
-        for axis, place in zip(window, offsets):
-            out[axis] = index[place]
-        for axis, number in zip(batched, start_batched):
-            out[axis] = batch[number]
-        for axis in mapped:
-            begin = start(axis)
-            out[axis] = code.plus(out[axis], begin if begin.number is None else int(begin.number))
-        return out
-
-    if isinstance(x, Registers):
-        x = spilled(code, x)
-    x = settled(code, x) if x.cost > COSTLY else x
-    return Formula(node.results[0].shape, x.kind, element, [x, starts], 8.0)
-
-
-def _scatter(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
-    """Windows one after another, in the order of their indices; those that do not lie within the operand are left out."""
-    x, starts, updates = operands
-    code, numbers = it.code, node.params["scatter_dimension_numbers"]
-    (body,) = node.graphs
-    window_axes, inserted = numbers.get("update_window_dims", ()), numbers.get("inserted_window_dims", ())
-    batched, start_batched = numbers.get("input_batching_dims", ()), numbers.get("scatter_indices_batching_dims", ())
-    mapped, along = numbers.get("scatter_dims_to_operand_dims", ()), numbers["index_vector_dim"]
-    own = [axis for axis in range(len(x.shape)) if axis not in (*inserted, *batched)]
-    order = [axis for axis in range(len(updates.shape)) if axis not in window_axes]
-    if along != len(starts.shape) - 1 and along != len(starts.shape):
-        raise Refused(f"{node.source} has the numbers of its indices along an axis that is not the last")
-    result = node.results[0]
-    memory = in_memory(code, x, targets.get(result.name) or code.allocate(x.size * size_of(x.kind)))
-    starts, updates = settled(code, starts), settled(code, updates)
-    prepared(code, starts)
-    prepared(code, updates)
-    windows = [updates.shape[axis] for axis in window_axes]
-    fixed = isinstance(body.outputs[0], Name) and body.outputs[0].name == body.inputs[-1].name
-
-    def each(batch: Sequence[Index]) -> None:
-        index = {}
-        inside = None
-        for number, axis in enumerate(mapped):
-            places = (*batch, number) if along < len(starts.shape) else tuple(batch)
-            index[axis] = elementwise.convert(code, scalar(code, starts, *places), "i64")
-            size = 1 if axis in inserted else windows[own.index(axis)]
-            unsigned = index[axis].as_kind("u64")
-            test = code.compare("le", unsigned, code.constant(x.shape[axis] - size, "u64"))
-            inside = test if inside is None else code.binary("and", inside, test)
-
-        def write() -> list[Value]:
-            def one(window: Sequence[Index]) -> None:
-                place: list[Index] = [0] * len(x.shape)
-                for axis, here in zip(own, window):
-                    place[axis] = here
-                for axis, number in zip(batched, start_batched):
-                    place[axis] = batch[number]
-                for axis, start in index.items():
-                    place[axis] = code.plus(place[axis], start)
-                source: list[Index] = [0] * len(updates.shape)
-                for axis, here in [*zip(window_axes, window), *zip(order, batch)]:
-                    source[axis] = here
-                new = scalar(code, updates, *source)
-                parts = [(i, n * size_of(x.kind)) for i, n in zip(place, strides(x.shape))]
-                pointer = code.offset(memory.pointer, parts)
-                if not fixed:
-                    old = code.load(pointer, x.kind)
-                    new = it.combined(body, old, new)
-                code.store(new, pointer)
-
-            flow.nest(code, windows, one)
-            return []
-
-        if inside is None:
-            write()
-        else:
-            chosen = code.pure(f"zext {inside} to i64", "i64")
-            flow.choose(code, chosen, [list, write])
-
-    flow.nest(code, [updates.shape[axis] for axis in order], each)
-    return Memory(memory.pointer, x.shape, x.kind)
 
 
 _RULES: dict[str, Callable[[Emitter, Node, list[Array], Targets], Any]] = {
@@ -482,14 +350,12 @@ _RULES: dict[str, Callable[[Emitter, Node, list[Array], Targets], Any]] = {
     "reverse": _reverse,
     "iota": _iota,
     "concatenate": _concatenate,
-    "pad": _pad,
+    "bitcast_convert": _bitcast,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
     "optimization_barrier": _barrier,
     "reduce": _reduce,
     "dot_general": _dot_general,
-    "gather": _gather,
-    "scatter": _scatter,
 }
 
 

@@ -1,30 +1,32 @@
 """A Program as a graph of simple operations: StableHLO's, recorded instead of written as text.
 
-The recorder is the writer that a primitive's lowering rule gets. So each primitive, a user's too, is known to this tier by the
-rule that it has for XLA; what is better said another way has a rule of its own (`platforms = {"native": rule}`).
+Programs become graphs in `record.py`; here graphs are made simpler.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.core.dtypes import kind as kind_of
-from pullback.engine.lower import Lowering, Module
-from pullback.program.equation import Equation
-from pullback.program.program import Program
-from pullback.stablehlo.writer import Region, TensorType, Value
+from pullback.core.dtypes import DTYPES, kind
+from pullback.stablehlo.writer import Value
 
-ELEMENTS = {
-    "bool": "i1", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}, **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+_ELEMENTS = {
+    DTYPES[name]: kind
+    for name, kind in {
+        "bool": "i1", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+        **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)}, **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    }.items()
 }  # fmt: skip
 
-_NUMBERS = re.compile(r"(\w+) = (?:\[([^\]]*)\]|(\d+))")
+
+def element(dtype: np.dtype[Any]) -> str | None:
+    """The kind of number that elements of a dtype are; of random keys whole words. None if the tier has none."""
+    if kind(dtype) == "k":
+        return {4: "u32", 8: "u64"}.get(dtype.itemsize)
+    return _ELEMENTS.get(dtype)
 
 
 class Refused(Exception):
@@ -82,145 +84,14 @@ class Graph:
                 found.setdefault(value.name, value)
         return list(found.values())
 
-
-class Recorder(Lowering):
-    """Records what lowering rules write. Its `lines` are nodes."""
-
-    def __init__(self) -> None:
-        super().__init__(Module("native", located=False), {})
-        self.lines: list[Any] = []
-        self.known: dict[str, np.ndarray[Any, Any]] = {}
-        self.source = ""
-
-    # ---- what rules call ----
-
-    def elementwise(self, name: str, *operands: Value, result: TensorType | None = None) -> Value:
-        return self.many(name, operands, [result or operands[0].type])[0]
-
-    def many(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        results: Sequence[TensorType],
-        regions: Sequence[Any] = (),
-        **attributes: Any,
-    ) -> list[Value]:
-        outs = [self.fresh(_accepted(type, self.source)) for type in results]
-        params = {key: _numbers(text) for key, text in attributes.items()}
-        name = name.removeprefix("stablehlo.")
-        operands = list(operands)
-        if regions and name in ("while", "case", "if"):  # what they use from around becomes an operand
-            free = list({value.name: value for region in regions for value in region.free()}.values())
-            lead = 0 if name == "while" else 1
-            inputs = [[*free, *region.inputs] for region in regions]
-            regions = [Graph(given, r.nodes, r.outputs, r.constants) for given, r in zip(inputs, regions)]
-            operands = [*operands[:lead], *free, *operands[lead:]]
-            params["consts"] = len(free)
-        self.lines.append(Node(name, operands, outs, params, regions, self.source))
-        return outs
-
-    def constant(self, value: Any, type: TensorType | None = None) -> Value:
-        array = np.asarray(value) if type is None else np.asarray(value, type.dtype)
-        type = type or TensorType(array.shape, array.dtype)
-        if array.size and (array.shape == () or array.tobytes() == array.ravel()[:1].tobytes() * array.size):
-            array = array.ravel()[0].reshape(()) if array.shape else array
-        key = (array.tobytes(), type)
-        found = self._constants.get(key)
-        if found is None:
-            found = self._constants[key] = self.fresh(_accepted(type, self.source))
-            self.known[found.name] = array
-        return found
-
-    def compare(self, direction: str, x: Value, y: Value) -> Value:
-        result = TensorType(x.shape, np.dtype(bool))
-        return self.many("stablehlo.compare", [x, y], [result], predicate=direction.lower())[0]
-
-    def reduce(self, name: str | Callable[..., Value], value: Value, init: Any, axes: Sequence[int]) -> Value:
-        axes = tuple(axes)
-        result = TensorType(tuple(s for axis, s in enumerate(value.shape) if axis not in axes), value.dtype)
-        how = None if callable(name) else name.removeprefix("stablehlo.")
-        if how is None:
-            raise Refused(f"{self.source} combines elements by a rule of its own")
-        init = np.asarray(init, value.dtype)
-        return self.many("stablehlo.reduce", [value], [result], dimensions=axes, how=how, init=init)[0]
-
-    @contextmanager
-    def region(self, types: Sequence[TensorType]) -> Iterator[Region]:
-        outer_lines, outer_constants = self.lines, self._constants
-        self.lines, self._constants = [], {}
-        region: Any = Region([self.fresh(type) for type in types])
-        try:
-            yield region
-            region.text = Graph(region.arguments, self.lines, region.results, self.known)
-        finally:
-            self.lines, self._constants = outer_lines, outer_constants
-
-    def call(self, program: Program, *args: Value) -> list[Value]:
-        return self.inline(program, *args)
-
-    def scan(
-        self,
-        body: Program,
-        consts: Sequence[Value],
-        carry: Sequence[Value],
-        stacked: Sequence[Value],
-        length: int,
-        reverse: bool,
-    ) -> list[Value]:
-        """A loop of known length that stacks what its steps return: what `control.scan` is. Its body is a Program."""
-        types = [TensorType(x.shape[1:], x.dtype) for x in stacked]
-        with self.region([value.type for value in [*consts, *carry]] + types) as region:
-            region.returns(*self.inline(body, *region.arguments))
-        results = list(self.result_types)
-        graph: Any = region.text
-        free = graph.free()
-        graph.inputs[:0] = free
-        consts = [*free, *consts]
-        params = {"consts": len(consts), "carry": len(carry), "length": length, "reverse": reverse}
-        outs = [self.fresh(_accepted(type, self.source)) for type in results]
-        self.lines.append(Node("scan", [*consts, *carry, *stacked], outs, params, [graph], self.source))
-        return outs
-
-    def host_call(self, *given: Any, **options: Any) -> list[Value]:
-        raise Refused(f"{self.source} calls a Python function")
-
-    def _equation(self, equation: Equation, atoms: Sequence[Any]) -> Any:
-        outer, results = self.source, self.result_types
-        self.source = equation.primitive.name
-        for variable in equation.outputs:
-            _accepted(TensorType(variable.type.shape, variable.type.dtype), self.source)
-        out = super()._equation(equation, atoms)
-        self.source, self.result_types = outer, results
-        return out
-
-
-def _accepted(type: TensorType, source: str) -> TensorType:
-    if type.dtype.name not in ELEMENTS:
-        name = "random keys" if kind_of(type.dtype) == "k" else type.dtype.name
-        raise Refused(f"{source} computes in {name}" if source else f"the program takes {name}")
-    return type
-
-
-def _numbers(text: Any) -> Any:
-    """An attribute's text as numbers: a tuple of an array, a dict of what has names; else as it is."""
-    if not isinstance(text, str):
-        return text
-    if text.startswith("array<i64"):
-        return tuple([int(part) for part in text[9:-1].lstrip(":").split(",") if part.strip()])
-    if text.endswith(" : i64"):
-        return int(text[:-6])
-    if text.startswith("#stablehlo."):
-        pairs = _NUMBERS.findall(text)
-        return {key: int(one) if one else tuple([int(p) for p in many.split(",") if p.strip()]) for key, many, one in pairs}
-    return text
-
-
-def record(program: Program) -> Graph:
-    """A Program as a graph. Raises `Refused` where there is a primitive or dtype that the tier does not know."""
-    recorder = Recorder()
-    inputs = [recorder.fresh(_accepted(TensorType(type.shape, type.dtype), "")) for type in program.input_types]
-    outputs = recorder.inline(program, *inputs)
-    return simplified(hoisted(Graph(inputs, recorder.lines, outputs, recorder.known)))
+    def operation(self) -> str | None:
+        """The one operation of two numbers that this is; None if it is anything else."""
+        if len(self.nodes) != 1 or len(self.inputs) != 2:
+            return None
+        (node,) = self.nodes
+        names = [value.name for value in node.operands]
+        plain = names == [value.name for value in self.inputs] and node.results[0].name == self.outputs[0].name
+        return node.name if plain else None
 
 
 # ---- simplification ----------------------------------------------------------------------------------------------------
@@ -238,14 +109,22 @@ def simplified(graph: Graph) -> Graph:
             same[kept.results[0].name] = operands[0]
             continue
         if not kept.graphs:
-            names = tuple([_identity(value, graph.constants) for value in operands])
-            key = (kept.name, names, repr(sorted(kept.params.items())), tuple([value.type for value in kept.results]))
+            key = (
+                kept.name,
+                tuple([value.name for value in operands]),
+                repr(sorted(kept.params.items())),
+                tuple([value.type for value in kept.results]),
+            )
             if key in seen:
                 same.update((value.name, old) for value, old in zip(kept.results, seen[key]))
                 continue
             seen[key] = kept.results
         nodes.append(kept)
-    outputs = [same.get(value.name, value) for value in graph.outputs]
+    return _living(graph, nodes, [same.get(value.name, value) for value in graph.outputs])
+
+
+def _living(graph: Graph, nodes: Sequence[Node], outputs: Sequence[Value]) -> Graph:
+    """The graph with these outputs, of those of these nodes that they need."""
     used = {value.name for value in outputs}
     live = []
     for node in reversed(nodes):
@@ -286,11 +165,6 @@ def hoisted(graph: Graph) -> Graph:
     return Graph(graph.inputs, nodes, graph.outputs, graph.constants)
 
 
-def _identity(value: Value, constants: dict[str, np.ndarray[Any, Any]]) -> Any:
-    array = constants.get(value.name)
-    return value.name if array is None else (array.tobytes(), value.type)
-
-
 def _does_nothing(node: Node) -> bool:
     if node.name == "broadcast_in_dim":
         shape = node.operands[0].shape
@@ -307,5 +181,5 @@ def _without_unused(node: Node, used: set[str]) -> Node:
     if len(kept) == len(node.results):
         return node
     body = node.graphs[0]
-    smaller = simplified(Graph(body.inputs, body.nodes, [body.outputs[i] for i in kept], body.constants))
+    smaller = _living(body, body.nodes, [body.outputs[i] for i in kept])
     return Node(node.name, node.operands, [node.results[i] for i in kept], node.params, [smaller], node.source)

@@ -9,6 +9,7 @@ Each instruction without effects is written once in the block that dominates its
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +34,8 @@ _LLVM = {
     "half": "half",
     "ptr": "ptr",
 }
-_MEMORY = _LLVM | {"i1": "i8", "f16": "half", "bf16": "i16"}  # what lies in memory
+MEMORY_KINDS = {"i1": "u8", "f16": "u16", "bf16": "u16"}  # of what lies in memory, where it is not what is computed with
+_MEMORY = _LLVM | {kind: _LLVM[raw] for kind, raw in MEMORY_KINDS.items()}
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
@@ -220,11 +222,20 @@ class Code:
 
     def joined(self, values: Sequence[Value]) -> Value:
         """The lanes of all values, one after another."""
-        parts = [value if value.lanes else self.spread(value, 1) for value in values]
+        parts: list[Value] = []
+        for single, run in [(key, list(run)) for key, run in itertools.groupby(values, lambda value: value.lanes is None)]:
+            parts += [self._listed(run)] if single else run
         while len(parts) > 1:
             paired = [self._pair(first, second) for first, second in zip(parts[::2], parts[1::2])]
             parts = paired + parts[len(paired) * 2 :]
         return parts[0]
+
+    def _listed(self, numbers: Sequence[Value]) -> Value:
+        """Numbers as the lanes of a vector."""
+        vector = Value("poison", numbers[0].kind, len(numbers))
+        for place, number in enumerate(numbers):
+            vector = self.pure(f"insertelement {vector}, {number}, i64 {place}", vector.kind, vector.lanes)
+        return vector
 
     def _pair(self, first: Value, second: Value) -> Value:
         n, m = first.lanes or 1, second.lanes or 1
@@ -263,29 +274,35 @@ class Code:
         note = ", !invariant.load !0" if constant else ""
         text = f"load {memory}, {pointer}, align {size_of(kind)}{note}"
         read = self.pure if constant else self.result
-        if kind == "i1":
-            raw = read(text, "i8", lanes)
-            return self.pure(f"trunc {raw} to {Value('', kind, lanes).type}", kind, lanes)
-        if kind == "f16":
-            return self.pure(f"fpext {read(text, 'half', lanes)} to {Value('', kind, lanes).type}", kind, lanes)
-        if kind == "bf16":
-            raw = read(text, "u16", lanes)
-            wide = self.convert_integer(raw, "u32")
-            return self.reread(self.binary("shl", wide, self.constant(16, "u32", lanes)), "f32").as_kind("bf16")
-        return read(text, kind, lanes)
+        return self.of_memory(read(text, MEMORY_KINDS.get(kind, kind), lanes), kind)
 
     def store(self, value: Value, pointer: Value) -> None:
+        self.lines.append(f"store {self.as_memory(value)}, {pointer}, align {size_of(value.kind)}")
+        self.weigh(value.kind, value.lanes)
+
+    def of_memory(self, raw: Value, kind: str) -> Value:
+        """Numbers of what lies in memory."""
+        lanes, type = raw.lanes, Value("", kind, raw.lanes).type
+        if kind == "i1":
+            return self.pure(f"trunc {raw} to {type}", kind, lanes)
+        if kind == "f16":
+            return self.pure(f"fpext {self.reread(raw, 'half')} to {type}", kind, lanes)
+        if kind == "bf16":
+            wide = self.convert_integer(raw, "u32")
+            return self.reread(self.binary("shl", wide, self.constant(16, "u32", lanes)), "f32").as_kind(kind)
+        return raw.as_kind(kind)
+
+    def as_memory(self, value: Value) -> Value:
+        """What lies in memory of numbers."""
         lanes, kind = value.lanes, value.kind
         if kind == "i1":
-            value = self.pure(f"zext {value} to {Value('', 'u8', lanes).type}", "u8", lanes)
-        text = f"{value}"
+            return self.pure(f"zext {value} to {Value('', 'u8', lanes).type}", "u8", lanes)
         if kind == "f16":
-            text = f"{self._halved(value)}"
+            return self.reread(self._halved(value), "u16")
         if kind == "bf16":
             high = self.binary("lshr", self.reread(value.as_kind("f32"), "u32"), self.constant(16, "u32", lanes))
-            text = f"{self.convert_integer(high, 'u16')}"
-        self.lines.append(f"store {text}, {pointer}, align {size_of(kind)}")
-        self.weigh(kind, lanes)
+            return self.convert_integer(high, "u16")
+        return value
 
     # ---- instructions ----
 

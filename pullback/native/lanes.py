@@ -13,10 +13,38 @@ from pullback.native.ir import Code, Value, is_float
 
 Number = float | int
 Pair = tuple["Lanes", "Lanes"]
+Method = Callable[["Lanes", "Lanes | Number"], "Lanes"]
 
 BITS_KIND = {"f16": "i16", "bf16": "i16", "f32": "i32", "f64": "i64"}
 DIVISION = 8.0  # the weight of a division or a square root
 RARE = 0.01  # the share of calls that is assumed to take a rare branch
+
+
+def _operator(name: str, weight: float = 1.0, turned: bool = False) -> Method:
+    """An instruction of arithmetic, of floating-point numbers by its name with an f before it."""
+
+    def method(self: Lanes, other: Lanes | Number) -> Lanes:
+        x, y = self.value, self.like(other).value
+        if turned:
+            x, y = y, x
+        prefix = "f" if is_float(self.kind) else ""
+        return Lanes(self.code, self.code.pure(f"{prefix}{name} {x}, {y.text}", self.kind, x.lanes, weight))
+
+    return method
+
+
+def _bitwise(name: str) -> Method:
+    def method(self: Lanes, other: Lanes | Number) -> Lanes:
+        return Lanes(self.code, self.code.binary(name, self.value, self.like(other).value))
+
+    return method
+
+
+def _comparison(predicate: str) -> Method:
+    def method(self: Lanes, other: Lanes | Number) -> Lanes:
+        return Lanes(self.code, self.code.compare(predicate, self.value, self.like(other).value))
+
+    return method
 
 
 class Lanes:
@@ -33,70 +61,14 @@ class Lanes:
             return other
         return Lanes(self.code, self.code.constant(other, self.kind, self.value.lanes))
 
-    def _binary(self, name: str, x: Lanes | Number, y: Lanes | Number, weight: float = 1.0) -> Lanes:
-        first, second, prefix = self.like(x).value, self.like(y).value, "f" if is_float(self.kind) else ""
-        return Lanes(self.code, self.code.pure(f"{prefix}{name} {first}, {second.text}", self.kind, first.lanes, weight))
-
-    def _bitwise(self, name: str, other: Lanes | Number) -> Lanes:
-        return Lanes(self.code, self.code.binary(name, self.value, self.like(other).value))
-
-    def _compare(self, predicate: str, other: Lanes | Number) -> Lanes:
-        return Lanes(self.code, self.code.compare(predicate, self.value, self.like(other).value))
-
-    def __add__(self, other: Lanes | Number) -> Lanes:
-        return self._binary("add", self, other)
-
-    def __sub__(self, other: Lanes | Number) -> Lanes:
-        return self._binary("sub", self, other)
-
-    def __rsub__(self, other: Number) -> Lanes:
-        return self._binary("sub", other, self)
-
-    def __mul__(self, other: Lanes | Number) -> Lanes:
-        return self._binary("mul", self, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __truediv__(self, other: Lanes | Number) -> Lanes:
-        return self._binary("div", self, other, DIVISION)
-
-    def __rtruediv__(self, other: Number) -> Lanes:
-        return self._binary("div", other, self, DIVISION)
-
-    def __and__(self, other: Lanes | Number) -> Lanes:
-        return self._bitwise("and", other)
-
-    def __or__(self, other: Lanes | Number) -> Lanes:
-        return self._bitwise("or", other)
-
-    def __xor__(self, other: Lanes | Number) -> Lanes:
-        return self._bitwise("xor", other)
-
-    def __lshift__(self, by: int) -> Lanes:
-        return self._bitwise("shl", by)
-
-    def __rshift__(self, by: int) -> Lanes:
-        """The bits, with zeros before them."""
-        return self._bitwise("lshr", by)
-
-    def __lt__(self, other: Lanes | Number) -> Lanes:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Lanes | Number) -> Lanes:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Lanes | Number) -> Lanes:
-        return self._compare("gt", other)
-
-    def __ge__(self, other: Lanes | Number) -> Lanes:
-        return self._compare("ge", other)
-
-    def equals(self, other: Lanes | Number) -> Lanes:
-        return self._compare("eq", other)
-
-    def differs(self, other: Lanes | Number) -> Lanes:
-        """Not equal; of floating-point numbers also where one is NaN."""
-        return self._compare("ne", other)
+    __add__ = __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", turned=True)
+    __mul__ = __rmul__ = _operator("mul")
+    __truediv__, __rtruediv__ = _operator("div", DIVISION), _operator("div", DIVISION, turned=True)
+    __and__, __or__, __xor__ = _bitwise("and"), _bitwise("or"), _bitwise("xor")
+    __lshift__, __rshift__ = _bitwise("shl"), _bitwise("lshr")  # zeros come in
+    __lt__, __le__, __gt__, __ge__ = _comparison("lt"), _comparison("le"), _comparison("gt"), _comparison("ge")
+    equals, differs = _comparison("eq"), _comparison("ne")  # NaN differs from itself
 
     def is_nan(self) -> Lanes:
         return self.differs(self)

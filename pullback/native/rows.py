@@ -290,7 +290,7 @@ def _stand_still(node: Node, makers: dict[str, Node]) -> bool:
     """Whether the rows of a block can be left alone as soon as the loop's test fails for all of them.
 
     The test has to be that some element of one part p of the carry holds. Where p is false, a step must not change the rest of
-    the carry; and p must be a function of the rest of the carry, before the loop as after each step, so that it stays false too.
+    the carry; and p must be a function of the rest, before the loop as after each step, so that it stays false too.
     """
     test, body = node.graphs
     consts = node.params["consts"]

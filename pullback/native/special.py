@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.native import math_tables as tables
-from pullback.native.elementary import exp_pair, less_logs, log, log_pair, near_exp, quotient, scaled, sqrt
+from pullback.native.elementary import exp_inside, exp_pair, log, log_pair, quotient, sqrt
 from pullback.native.lanes import Lanes, fused, polynomial, product, rarely, smooth, total, where
 
 # ---- error functions ------------------------------------------------------------------------------------------------
@@ -16,8 +16,7 @@ def erf(x: Lanes) -> Lanes:
     end = 4.0 if x.kind == "f32" else 6.0
     size = abs(x)
     near = fused(size, polynomial(size * size, tables.ERF[x.kind]), size)
-    r, _, bits = less_logs(polynomial(where(size > end, end, size) - 1, tables.LOG_ERFC[x.kind]))
-    far = 1 - (1 + near_exp(r)) * scaled(x.like(1.0), bits)
+    far = 1 - exp_inside(polynomial(where(size > end, end, size) - 1, tables.LOG_ERFC[x.kind]))
     return where(size < 1.0, near, far).with_sign_of(x)
 
 
@@ -29,6 +28,15 @@ def erfc(x: Lanes) -> Lanes:
     t = (size - 3.75) / (size + 3.75)
     above = total(tables.ERFC[0], t * polynomial(t, tables.ERFC[1:]) + tables.ERFC_LOW)
     far = exp_pair(-high, -low) * quotient(*above, *total(size + size, size.like(1.0)))
+    return where(abs(x) < 0.5, near, where(x < 0.0, 2 - far, far))
+
+
+def short_erfc(x: Lanes) -> Lanes:
+    """erfc to the digits of float32."""
+    near = 0.5 - fused(x, polynomial(x * x, tables.ERF["f32"]), x - 0.5)
+    size = where(abs(x) > 12.0, 12.0, abs(x))
+    inverse = 1 / (size + 3)
+    far = exp_inside(-(size * size), "f32") * (inverse * polynomial(inverse, tables.SHORT_ERFC))
     return where(abs(x) < 0.5, near, where(x < 0.0, 2 - far, far))
 
 
@@ -70,7 +78,14 @@ def lgamma(x: Lanes) -> Lanes:
     off = where(least, size, where(low, size - 1, base - 2))
     log_high, log_low = log_pair(where(small, passed, size))
     sign = where(low, size.like(-1.0), 1.0)
-    near = fused(off, smooth(off, tables.LOG_GAMMA), sign * log_high) + where(passed > 0.0, sign * log_low, 0.0)
+    # Below 1.46 the terms are several times as large as the result: the first two are pairs.
+    first, second, *others = tables.LOG_GAMMA
+    inner, inner_low = total(second, off * polynomial(off, others))
+    outer, outer_low = product(off, inner)
+    factor, factor_low = total(first, outer)
+    factor_low = factor_low + fused(off, inner_low + tables.LOG_GAMMA_LOW, outer_low)
+    rest = fused(off, factor_low, where(passed > 0.0, sign * log_low, 0.0))
+    near = fused(off, factor, sign * log_high) + rest
     less, less_low = total(log_high, size.like(-1.0))
     shifted, inverse = size - 0.5, 1 / size
     high, high_low = product(shifted, less)
@@ -86,16 +101,16 @@ def lgamma(x: Lanes) -> Lanes:
 
 
 def digamma(x: Lanes) -> Lanes:
-    """The derivative of log Gamma: from the polynomial around its root by steps of 1, beyond 6.25 by Stirling's series; of
+    """The derivative of log Gamma: from the polynomial around its root by steps of 1, beyond 5.25 by Stirling's series; of
     negative numbers by reflection, with an absolute error as lgamma's. Source: DLMF 5.5, 5.11.
     """
     whole = where(x < 0.0, 1 - x, x)
-    small = whole < 6.25
+    small = whole < 5.25
     base = where(small, whole, 1.5)
     up = whole < 1.0
     above, below = where(up, base.like(-1.0), 0.0), where(up, base, 1.0)
     base = where(up, base + 1, base)
-    for _ in range(4):
+    for _ in range(3):
         far = base >= 2.25
         base = where(far, base - 1, base)
         above = where(far, fused(above, base, below), above)

@@ -286,13 +286,11 @@ def product_by_parts(z, w):
 def quotient_by_parts(z, w):
     """z / w, infinite where z is infinite or w is zero, and zero where w is infinite, as XLA has it; NumPy's is NaN there.
     Source: C99, G.5.1, example 2."""
-    if isinstance(w, Written):
-        return z / w
     out = np.true_divide(z, w)
-    if np.isfinite(out).all():
+    if (out.write.platform != "native") if isinstance(out, Written) else np.isfinite(out).all():
         return out
     ((a, b), z_far), ((c, d), w_far) = _boxed(z), _boxed(w)
-    size = np.where(w_far, 0.0, np.inf)
+    size = np.where(w_far, 0.0, np.inf + 0 * c)
     lost = np.isnan(out.real) & np.isnan(out.imag) & np.where(w_far, np.isfinite(z), z_far & np.isfinite(w))
     u, v = np.where(lost, size * (a * c + b * d), out.real), np.where(lost, size * (b * c - a * d), out.imag)
     none = (w == 0) & ~(np.isnan(z.real) & np.isnan(z.imag))

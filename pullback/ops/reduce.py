@@ -20,6 +20,7 @@ from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.compare import eq, ne, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.families import Reduction, check_kinds, reducing, without
+from pullback.ops.formulas import Written
 from pullback.ops.literals import literal
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
@@ -200,6 +201,23 @@ def _first_where(write, x, extreme, axis, index_dtype):
     return write.convert(first, index_dtype)
 
 
+def _found_in_one_pass(write, name, x, start, axis, index_dtype):
+    """The same, of elements and their indices that are combined together, in any order."""
+    size = x.shape[axis]
+    counts = TensorType(x.shape, np.dtype(np.int32 if size < 1 << 31 else np.int64))
+
+    def further(write, best, place, other, there):
+        x, i, y, j = (Written(write, value) for value in (best, place, other, there))
+        better, same = (y > x if name == "stablehlo.maximum" else y < x), x == y
+        if x.dtype.kind in "fV":
+            better, same = better | ((y != y) & (x == x)), same | ((x != x) & (y != y))
+        taken = better | (same & (j < i))
+        return np.where(taken, y, x).value, np.where(taken, j, i).value
+
+    counted = write.op("stablehlo.iota", [], counts, iota_dimension=f"{axis} : i64")
+    return write.convert(write.reduce_together(further, [x, counted], [start, size], (axis,))[1], index_dtype)
+
+
 def finding(find, name, start):
     """The evaluation and the lowering rule of a search, by NumPy's function and by the operation that finds the extreme."""
 
@@ -207,6 +225,8 @@ def finding(find, name, start):
         return find(x, axis=axis).astype(index_dtype)
 
     def lower(write, x, *, axis, index_dtype):
+        if write.platform == "native":
+            return _found_in_one_pass(write, name, x, start(x.dtype), axis, index_dtype)
         return _first_where(write, x, write.reduce(name, x, start(x.dtype), (axis,)), axis, index_dtype)
 
     return evaluate, lower

@@ -43,6 +43,8 @@ def running_dtype(dtype: DType) -> DType:
 def _written_scan(write, combine, start, wide, operands, axis, reverse):
     """The loop: `combine(write, before, *elements)` for one element of each operand after the other, from a number `start`, in
     the dtype `wide`."""
+    if write.platform == "native":
+        return write.accumulate(combine, start, wide, operands, axis, reverse)
     shape, dtype = operands[0].shape, operands[0].dtype
     size = shape[axis]
     out = write.constant(0, operands[0].type)

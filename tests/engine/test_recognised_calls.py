@@ -303,7 +303,8 @@ def test_its_call_outlives_the_function(calls: int) -> None:
         call(gone)
 
 
-def test_an_error_shows_no_generated_code() -> None:
+@pytest.mark.parametrize("forms", [0, 1, 4])
+def test_an_error_shows_no_frames_of_ours(forms: int) -> None:
     fail = []
 
     def fails(x: Any) -> None:
@@ -311,13 +312,15 @@ def test_an_error_shows_no_generated_code() -> None:
             raise KeyError("mine")
 
     f = pb.jit(lambda x: (pb.debug.callback(fails, x), x)[1])
-    for _ in range(3):
-        f(X)
+    given = [pnp.ones(size) for size in range(1, 5)]
+    for x in given[:forms]:
+        for _ in range(3):
+            f(x)
     fail.append(True)
-    with pytest.raises(KeyError, match="mine") as caught:
-        f(X)
-    files = {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)}
-    assert files == {__file__}
+    for x in [*given, "neither array nor number"]:
+        with pytest.raises((KeyError, TypeError)) as caught:
+            f(x)
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
 
 
 def test_a_named_axis_around_the_call() -> None:

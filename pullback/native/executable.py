@@ -1,0 +1,94 @@
+"""A kernel behind the interface of back ends: what `jit` runs, and what ahead-of-time compilation shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import Array, host_of
+from pullback.core.errors import ProgramError
+from pullback.core.modes import current_mode
+from pullback.engine.backend import Executable
+from pullback.native import compile as compiling
+from pullback.native.entry import Call, Descriptor, NativeCallable, install
+from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+
+MAX_DESCRIPTORS = 32  # of one function: the entry looks through them, some 10 ns each
+
+
+class NativeExecutable(Executable):
+    """A kernel, compiled. Unlike XLA's executables it takes host memory, and holds nothing of the Program it was made of."""
+
+    __slots__ = ("_call", "code", "descriptor", "kernel")
+    installs = True
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.copies = False
+        self.result_class = Array
+        self.kernel = kernel
+        self.code = compiling.loaded(kernel.source)
+        self.descriptor = Descriptor(kernel, self.code, current_mode())
+        self._call = Call(self.descriptor, self._converted)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        return list(self._call(*arrays))
+
+    def _converted(self, *arrays: Array) -> tuple[Array, ...]:
+        """Run on Arrays of other classes than Array: their values are those of the moment, in memory that is borrowed."""
+        expected = self.kernel.inputs
+        if [(array.type.shape, array.type.dtype) for array in arrays] != [(type.shape, type.dtype) for type in expected]:
+            raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
+        plain = [Array(type, np.asarray(host_of(array), order="C")) for type, array in zip(expected, arrays)]
+        made: tuple[Array, ...] = Call(self.descriptor, self._refused)(*plain)
+        return made
+
+    def _refused(self, *arrays: Array) -> Any:
+        raise ProgramError(f"A kernel for {self.kernel.inputs} does not take {arrays}, whose memory is not as their types say.")
+
+    def runner(self) -> None:
+        return None
+
+    def call_or(self, otherwise: Any) -> Call:
+        """The kernel as a function of Arrays, NumPy's arrays and numbers, which returns `otherwise` if they are not of the
+        types that it takes."""
+        descriptor = Descriptor(self.kernel, self.code, current_mode())
+        return Call(descriptor, lambda *args: otherwise)
+
+    def install(self, into: NativeCallable, source: Any, makes_tuple: bool) -> bool:
+        """Let calls of an object with the kernel's inputs as its arguments go to the kernel; False if it has too many kernels.
+
+        Arguments:
+            source: the same for the same kernel of one object: it is there once.
+            makes_tuple: whether the result is a tuple; else it is the one Array.
+        """
+        first = into.descriptor
+        one = first
+        while one is not None and one.source is not source:
+            one = one.next
+        if one is None:
+            if first is not None and first.length >= MAX_DESCRIPTORS:
+                return False
+            install(into, Descriptor(self.kernel, self.code, current_mode(), makes_tuple, first, source))
+        return True
+
+    def optimized_text(self) -> str:
+        return compiling.optimised_text(self.kernel.source)
+
+    def assembly(self) -> str:
+        """The kernel in the processor's own language."""
+        return compiling.assembly(self.kernel.source)
+
+    def cost_analysis(self) -> dict[str, float]:
+        weight = self.kernel.weight
+        sizes = [type.nbytes for type in (*self.kernel.inputs, *self.kernel.outputs)]
+        return {"instructions": weight, "optimal_seconds": weight * SECONDS_A_WEIGHT, "bytes accessed": float(sum(sizes))}
+
+    def memory_analysis(self) -> dict[str, int]:
+        return {
+            "generated_code_size_in_bytes": self.code.size,
+            "argument_size_in_bytes": sum([type.nbytes for type in self.kernel.inputs]),
+            "output_size_in_bytes": sum([type.nbytes for type in self.kernel.outputs]),
+            "temp_size_in_bytes": self.kernel.workspace,
+        }

@@ -1,0 +1,557 @@
+"""How calls reach kernels: what is read in place, what goes the long way, what happens around calls, and that nothing leaks."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import gc
+import pickle
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from handwritten_kernels import (
+    LONG,
+    MISSED,
+    Function,
+    adding_one,
+    call_of,
+    copying,
+    descriptor_of,
+    elementwise,
+    endless,
+    function_of,
+    needs_entry,
+    sum_and_difference,
+)
+
+import pullback as pb
+from pullback.core.array import Array, BorrowedArray
+from pullback.core.axes import axis_sizes
+from pullback.core.dtypes import SHORT_NAMES, kind
+from pullback.core.modes import current_mode, narrowing, overriding
+from pullback.engine.backend import CompileOptions, placement, preferred
+from pullback.native import entry
+from pullback.native.executable import NativeExecutable
+from pullback.native.kernel import Kernel
+from pullback.program.program import Program
+
+pytestmark = needs_entry
+
+F8 = np.arange(8, dtype=np.float32)
+NUMBERS = [dtype for dtype in SHORT_NAMES if kind(dtype) in "biufc"]
+
+
+# ---- arguments ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (3, 5), (0,), (2, 0, 3), (1, 1, 1, 1, 7)], ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS, ids=lambda dtype: dtype.name)
+def test_each_dtype_in_each_shape_is_read_and_made(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    given = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    type = pb.ArrayType(shape, dtype)
+    function = function_of(copying(type))
+    for x in (Array(type, given), given, *([given[()], Array(type, given[()])] if shape == () else [])):
+        got = function(x)
+        assert got.__class__ is Array and got.type is type and got._buffer is None
+        assert got._host.__class__ is np.ndarray and got._host.dtype is type.dtype and got._host.shape == shape
+        assert got._host.tobytes() == given.tobytes()
+        assert not np.shares_memory(got._host, given)
+
+
+@pytest.mark.parametrize(
+    "value, type",
+    [
+        (1.25, pb.ArrayType((), "float32", weak=True)),
+        (1e300, pb.ArrayType((), "float32", weak=True)),
+        (float("nan"), pb.ArrayType((), "float32", weak=True)),
+        (-0.0, pb.ArrayType((), "float64", weak=True)),
+        (0.1, pb.ArrayType((), "float64", weak=True)),
+        (-(2**31), pb.ArrayType((), "int32", weak=True)),
+        (2**31 - 1, pb.ArrayType((), "int32", weak=True)),
+        (-(2**63), pb.ArrayType((), "int64", weak=True)),
+        (True, pb.ArrayType((), "bool")),
+        (False, pb.ArrayType((), "bool")),
+    ],
+)
+def test_pythons_numbers_are_elements_of_weak_types(value: Any, type: Any) -> None:
+    got = function_of(copying(type))(value)
+    with np.errstate(over="ignore"):
+        expected = np.asarray(value).astype(type.dtype)
+    assert got.type is type and got._host.tobytes() == expected.tobytes()
+
+
+def _donated() -> Array:
+    x = pb.numpy.asarray(F8)
+    x.delete()
+    return x
+
+
+class OfNumpys(np.ndarray[Any, Any]):
+    """A subclass may mean anything by its elements."""
+
+
+OTHERS = {
+    "another dtype": lambda: F8.astype(np.float64),
+    "another dtype of as many bytes": lambda: F8.astype(np.int32),
+    "another byte order": lambda: F8.astype(">f4"),
+    "another size": lambda: F8[:7].copy(),
+    "another rank": lambda: F8.reshape(2, 4),
+    "a rank too many": lambda: F8.reshape(1, 8),
+    "strides": lambda: np.arange(16, dtype=np.float32)[::2],
+    "backwards": lambda: F8[::-1],
+    "not aligned": lambda: np.zeros(33, np.uint8)[1:].view(np.float32),
+    "broadcast": lambda: np.broadcast_to(np.float32(1), (8,)),
+    "a subclass": lambda: F8.view(OfNumpys),
+    "masked": lambda: np.ma.masked_array(F8),
+    "an object": lambda: np.array([None] * 8),
+    "a list": lambda: [1.0] * 8,
+    "a number": lambda: 1.0,
+    "None": lambda: None,
+    "a scalar": lambda: np.float32(1),
+    "a weak Array": lambda: Array(pb.ArrayType((8,), "float32", weak=True), F8),
+    "an Array of another size": lambda: pb.numpy.zeros(7),
+    "a donated Array": _donated,
+    "a borrowed Array": lambda: BorrowedArray(pb.ArrayType((8,), "float32"), F8),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_as_the_kernel_takes_it_goes_the_long_way(name: str) -> None:
+    function, given = function_of(adding_one()), OTHERS[name]()
+    said, args, kwargs = function(given)
+    assert said == MISSED and len(args) == 1 and args[0] is given and kwargs == {}
+
+
+@pytest.mark.parametrize("args, kwargs", [((), {}), ((F8, F8), {}), ((), {"x": F8}), ((F8,), {"y": 1})], ids=str)
+def test_other_numbers_of_arguments_and_keywords_go_the_long_way(args: Any, kwargs: Any) -> None:
+    said, got, named = function_of(adding_one())(*args, **kwargs)
+    assert said == MISSED and [*map(id, got)] == [*map(id, args)] and named == kwargs
+
+
+def test_a_python_integer_that_does_not_fit_goes_the_long_way() -> None:
+    for dtype, value in [("int32", 2**31), ("int32", -(2**31) - 1), ("int32", 2**100), ("int64", 2**63)]:
+        assert function_of(copying(pb.ArrayType((), dtype, weak=True)))(value)[0] == MISSED
+
+
+def test_numbers_of_other_classes_are_not_pythons() -> None:
+    weak = function_of(copying(pb.ArrayType((), "float32", weak=True)))
+    assert weak(1)[0] == weak(True)[0] == weak(np.float32(1))[0] == weak(np.float64(1))[0] == MISSED
+    strong = function_of(copying(pb.ArrayType((), "float32")))
+    assert strong(1.0)[0] == strong(np.float64(1))[0] == strong(np.int32(1))[0] == MISSED
+
+
+def test_a_numpy_array_that_cannot_be_written_to_is_read() -> None:
+    given = F8.copy()
+    given.flags.writeable = False
+    assert (function_of(adding_one())(given)._host == F8 + 1).all()
+
+
+def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
+    type = pb.ArrayType((3,), "float64")
+    with narrowing():
+        function = function_of(copying(type))
+        assert function(np.zeros(3))[0] == MISSED
+        assert function(Array(type, np.zeros(3))).type is type  # those that exist keep their dtype
+
+
+def test_values_on_a_device_are_fetched_once() -> None:
+    function, x = function_of(adding_one()), pb.jit(lambda x: x * 2.0)(F8)
+    assert x._host is None
+    assert (function(x)._host == F8 * 2 + 1).all()
+    host = x._host
+    assert (function(x)._host == F8 * 2 + 1).all() and x._host is host
+
+
+def test_an_array_whose_memory_is_in_another_order_is_copied_once() -> None:
+    type = pb.ArrayType((3, 5), "float32")
+    given = np.arange(15, dtype=np.float32).reshape(5, 3).T
+    x = Array(type, given)
+    assert (function_of(copying(type))(x)._host == given).all()
+    assert x._host.flags.c_contiguous
+
+
+def test_results_that_are_large_lie_where_xla_shares_them() -> None:
+    for count in (1 << 12, 100_003):
+        y = function_of(adding_one(count))(np.zeros(count, np.float32))
+        assert y._host.ctypes.data % 64 == 0 and y._host.flags.c_contiguous and y._host.flags.writeable
+        assert (pb.jit(lambda y: y * 2.0)(y).host == 2).all()
+        assert np.shares_memory(y._host, np.asarray(memoryview(y._buffer)))
+
+
+def test_two_results_are_a_tuple_in_their_order() -> None:
+    x, y = F8, np.flip(F8).copy()
+    got = call_of(sum_and_difference())(x, y)
+    assert got.__class__ is tuple
+    for found, expected in zip(got, (x + y, x - y), strict=True):
+        assert (found._host == expected).all()
+
+
+def test_constants_come_behind_the_inputs() -> None:
+    type = pb.ArrayType((8,), "float32")
+    table = np.array([1, 2, 4, 8, 16, 32, 64, 128], np.float32)
+    kernel = Kernel(elementwise(8, "float", "  %r = fmul float %v, %w"), (type,), (type,), constants=(table,))
+    assert (function_of(kernel)(F8)._host == F8 * table).all()
+
+
+def test_the_descriptor_that_fits_is_found() -> None:
+    sizes = [3, 8, 21, 64]
+    function = function_of(*map(adding_one, sizes))
+    for size in sizes:
+        assert (function(np.ones(size, np.float32))._host == np.full(size, 2, np.float32)).all()
+    assert function(np.ones(9, np.float32))[0] == MISSED
+
+
+def test_small_numbers_are_zero_inside_and_not_outside() -> None:
+    type = pb.ArrayType((1,), "float32")
+    halve = function_of(Kernel(elementwise(1, "float", "  %r = fmul float %v, 0.5"), (type,), (type,)))
+    tiny = np.array([np.finfo(np.float32).tiny])
+    assert halve(tiny)._host[0] == 0  # as in compiled code of XLA's
+    assert (tiny * np.float32(0.5))[0] > 0
+
+
+# ---- around calls -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_around_a_call_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, direct, seen = function_of(adding_one()), call_of(adding_one()), []
+
+    def look(tag: str) -> None:
+        seen.append((tag, function(F8)[0] == MISSED, direct(F8) == MISSED))
+
+    look("nothing")
+    with overriding(bits=64):
+        look("another mode")
+    with overriding(bits=64), overriding(bits=32):
+        look("the same mode, set again")
+    pb.xpr(lambda x: (look("a trace"), x)[1], 1.0)
+    pb.vmap(lambda x: (axis_sizes() and look("a named axis"), x)[1], axis_name="batch")(F8)
+    pb.grad(lambda x: (look("a gradient"), x)[1])(1.0)
+    monkeypatch.setattr(placement, "several", True)
+    look("several devices")
+    assert seen == [
+        ("nothing", False, False),
+        ("another mode", True, False),
+        ("the same mode, set again", False, False),
+        ("a trace", True, False),
+        ("a named axis", True, False),
+        ("a gradient", False, False),
+        ("several devices", True, False),
+    ]
+
+
+def test_the_mode_of_the_process_is_looked_at() -> None:
+    function = function_of(adding_one())
+    before = pb.core.modes.set_process_mode(bits=64)
+    try:
+        assert function(F8)[0] == MISSED
+    finally:
+        pb.core.modes.set_process_mode(bits=before.bits)
+    assert function(F8)[0] != MISSED
+
+
+def test_what_is_retired_goes_the_long_way() -> None:
+    function = function_of(adding_one())
+    assert type(function) is not Function and isinstance(function, Function)
+    assert type(function).__name__ == "Function" and entry.plain_class(function) is Function
+    entry.retire(function)
+    assert type(function) is Function and function(F8)[0] == MISSED
+    entry.install(function, descriptor_of(adding_one(), makes_tuple=False))
+    assert (function(F8)._host == F8 + 1).all()
+
+
+def test_a_call_that_retires_its_own_function_ends_well() -> None:
+    """Python code runs where values are fetched, and inside kernels that ask whether they are to stop."""
+    function = function_of(endless())
+    x = np.float32(1)
+
+    def forget(*ignored: Any) -> None:
+        entry.retire(function)
+        gc.collect()
+        raise KeyError("forgotten")
+
+    before = signal.signal(signal.SIGALRM, forget)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyError, match="forgotten"):
+            function(x)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert function(x)[0] == MISSED
+
+
+# ---- errors, and what they leave --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [0.0, LONG], ids=["with the lock", "without the lock"])
+def test_ctrl_c_ends_a_long_loop(weight: float) -> None:
+    call, x = call_of(endless(weight)), pb.numpy.asarray(np.float32(1))
+    call_of(copying(pb.ArrayType((), "float32")))(x)  # its values are fetched
+    counts = sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)
+    for _ in range(3):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        before = signal.signal(signal.SIGALRM, lambda *ignored: signal.raise_signal(signal.SIGINT))
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                call(x)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+    assert (sys.getrefcount(x), sys.getrefcount(x._host), sys.getrefcount(call.descriptor)) == counts
+
+
+def test_a_kernel_that_stops_by_itself_is_an_interrupt() -> None:
+    type = pb.ArrayType((8,), "float32")
+    text = adding_one().source.replace("ret i32 0", "ret i32 1")
+    with pytest.raises(KeyboardInterrupt):
+        call_of(Kernel(text, (type,), (type,)))(F8)
+
+
+def test_lack_of_memory_is_an_error() -> None:
+    type = pb.ArrayType((8,), "float32")
+    call = call_of(Kernel(adding_one().source, (type,), (type,), workspace=1 << 60))
+    wide = pb.ArrayType((1 << 60,), "float32")
+    large = call_of(Kernel(adding_one().source, (type,), (type, wide)))
+    count = sys.getrefcount(F8)
+    for one in (call, large):
+        with pytest.raises(MemoryError):
+            one(F8)
+    assert sys.getrefcount(F8) == count
+
+
+def test_an_error_while_values_are_fetched_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def to_host(*ignored: Any) -> Any:
+        raise OSError("the device is gone")
+
+    x = pb.jit(lambda x: x * 2.0)(F8)
+    monkeypatch.setattr(type(pb.core.array.buffer_access), "to_host", to_host)
+    call = call_of(sum_and_difference())
+    count = sys.getrefcount(F8), sys.getrefcount(x)
+    with pytest.raises(OSError, match="the device is gone"):
+        call(F8, x)
+    del call
+    assert (sys.getrefcount(F8), sys.getrefcount(x)) == count
+
+
+def test_a_long_call_that_raises_raises() -> None:
+    def refuse(*args: Any) -> Any:
+        raise TypeError("not so")
+
+    with pytest.raises(TypeError, match="not so"):
+        call_of(adding_one(), refuse)("x")
+
+
+def _held(objects: list[Any]) -> list[int]:
+    gc.collect()
+    return [sys.getrefcount(one) for one in objects]
+
+
+def test_a_hundred_thousand_calls_leave_nothing() -> None:
+    array, number, other = pb.numpy.asarray(F8), np.float32(2), np.zeros(3)
+    one, two = function_of(adding_one(), adding_one(5000)), call_of(sum_and_difference())
+    scalar = function_of(copying(pb.ArrayType((), "float32")))
+    large = np.zeros(5000, np.float32)
+    wrong = pb.numpy.zeros(9)
+
+    def calls(times: int) -> None:
+        for _ in range(times):
+            one(array)
+            one(F8)
+            one(large)
+            two(array, F8)
+            two(array, wrong)
+            scalar(number)
+            one(other)
+
+    calls(1000)
+    types = [pb.ArrayType((8,), "float32"), pb.ArrayType((), "float32"), F8.dtype, np.dtype(np.uint8), Array, np.ndarray]
+    watched = [
+        array,
+        array._host,
+        F8,
+        number,
+        other,
+        large,
+        wrong,
+        one.descriptor,
+        two.descriptor,
+        current_mode(),
+        *types,
+        None,
+    ]
+    held, peak = _held(watched), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    calls(15_000)
+    assert _held(watched) == pytest.approx(held, abs=20)  # pytest and Python hold some for themselves
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 2000  # kB; 15,000 arrays of 5000 would be 300,000
+
+
+def test_descriptors_and_code_are_freed() -> None:
+    code = []
+    for size in range(2, 6):
+        function = function_of(adding_one(size + 1000))
+        assert function(np.zeros(size + 1000, np.float32)).shape == (size + 1000,)
+        code.append(pb.core.array.WeakValueDictionary({0: function.descriptor.code}))
+        del function
+    gc.collect()
+    assert [len(one) for one in code] == [0] * 4
+
+
+def test_eight_threads_at_once() -> None:
+    kernels = [adding_one(), adding_one(3000, LONG)]
+    function, wrong = function_of(*kernels), []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(500):
+            x = rng.random(8 if rng.random() < 0.5 else 3000, np.float32)
+            if not (function(x)._host == x + np.float32(1)).all():
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_other_threads_run_beside_long_work() -> None:
+    """With the lock held by the kernel this would never end."""
+    call, ran = call_of(endless()), threading.Event()
+
+    def stop() -> None:
+        ran.set()
+        signal.raise_signal(signal.SIGINT)
+
+    threading.Timer(0.02, stop).start()
+    with pytest.raises(KeyboardInterrupt):
+        call(np.float32(0))
+    assert ran.is_set()
+
+
+def test_what_lies_elsewhere_turns_the_entry_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "_made", lambda: entry._Entry())
+    assert entry.unavailable.__wrapped__() is None
+    monkeypatch.setattr(entry, "_words", lambda thing, count: [0] * count)
+    assert "does not lie where it has always lain" in entry.unavailable.__wrapped__()
+
+
+def test_scalars_that_hold_their_elements_elsewhere_are_not_read() -> None:
+    assert entry.scalar_class(np.dtype(np.float32)) is np.float32
+    assert entry.scalar_class(np.dtype([("a", "i4")])) is None
+    assert ctypes.string_at(id(np.float64(1.5)) + 16, 8) == np.float64(1.5).tobytes()  # what the entry relies on
+
+
+# ---- jit --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def native_additions() -> Iterator[list[Program]]:
+    """Programs of one addition of 1 to 8 numbers are kernels here; the list has those that were."""
+    made: list[Program] = []
+    eight = pb.ArrayType((8,), "float32")
+
+    def choose(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> NativeExecutable | None:
+        simple = program.input_types == (eight,) == program.output_types
+        if donated or not simple or [equation.primitive.name for equation in program.equations] != ["add"]:
+            return None
+        made.append(program)
+        return NativeExecutable(adding_one())
+
+    before, preferred.compile = preferred.compile, choose
+    pb.clear_caches()
+    try:
+        yield made
+    finally:
+        preferred.compile = before
+        pb.clear_caches()
+
+
+@pb.jit
+def add_one(x: Any) -> Any:
+    """Adds one."""
+    return x + 1.0
+
+
+def test_a_jitted_function_is_the_same_function(native_additions: list[Program]) -> None:
+    x = pb.numpy.asarray(F8)
+    for given in (x, F8, x):
+        assert (add_one(given).host == F8 + 1).all()
+    assert len(native_additions) == 1 and add_one.descriptor is not None and add_one.descriptor.length == 1
+    assert isinstance(add_one, type(pb.jit(abs))) and repr(add_one).startswith("<jit of ") and add_one.__doc__ == "Adds one."
+    assert pickle.loads(pickle.dumps(add_one)) is add_one
+    copied = copy.copy(pb.jit(lambda x: x + 1.0))
+    assert (copied(x).host == F8 + 1).all() and (copy.copy(copied)(x).host == F8 + 1).all()
+    assert add_one.eval_shape(x) == pb.ArrayType((8,), "float32")
+    add_one.note = "kept"
+    add_one.clear_cache()
+    assert add_one.note == "kept" and add_one.descriptor is None and (add_one(x).host == F8 + 1).all()
+    assert add_one.descriptor is not None
+    pb.clear_caches()
+    assert add_one.descriptor is None
+
+
+def test_other_calls_of_it_go_as_before(native_additions: list[Program]) -> None:
+    x = pb.numpy.asarray(F8)
+    add_one(x)
+    assert (add_one(x=x).host == F8 + 1).all() and (add_one(x=x).host == F8 + 1).all()
+    assert (add_one(pb.numpy.zeros(3)).host == 1).all() and add_one(1.0).type == pb.ArrayType((), "float32", weak=True)
+    assert (add_one(np.arange(8, dtype=np.int32)).host == F8 + 1).all()
+    with pytest.raises(TypeError):
+        add_one()
+    with pytest.raises(TypeError):
+        add_one(x, x)
+    x.delete()
+    with pytest.raises(pb.errors.DonatedBufferError, match="Argument x of add_one"):
+        add_one(x)
+
+
+def test_transformations_of_it_are_as_before(native_additions: list[Program]) -> None:
+    x = pb.numpy.asarray(F8)
+    add_one(x)
+    assert (pb.vmap(add_one)(pb.numpy.ones((4, 8))).host == 2).all()
+    assert (pb.vmap(add_one)(pb.numpy.ones((8,))).host == 2).all()
+    assert (pb.grad(lambda x: add_one(x).sum())(x).host == 1).all()
+    out, tangent = pb.jvp(add_one, (x,), (x,))
+    assert (out.host == F8 + 1).all() and (tangent.host == F8).all()
+    assert (pb.jit(lambda x: add_one(x) * 2.0)(x).host == (F8 + 1) * 2).all()
+    assert "call" in str(pb.xpr(add_one, x))
+    with overriding(compiles=False):
+        assert (add_one(x).host == F8 + 1).all()
+
+
+def test_containers_are_taken_apart_by_the_fast_path(native_additions: list[Program]) -> None:
+    x = pb.numpy.asarray(F8)
+    function = pb.jit(lambda tree, n: {"sum": [tree["x"] + 1.0]}, static_argnums=1)
+    for given in (x, x, F8, x, F8, F8):
+        assert (function({"x": given}, 3)["sum"][0].host == F8 + 1).all()
+    assert len(native_additions) == 1 and len(function._fast_paths) >= 1 and function.descriptor is None
+
+
+def test_methods_bind(native_additions: list[Program]) -> None:
+    class Held:
+        function = pb.jit(lambda x: x + 1.0)
+
+    held = Held.function
+    held(F8)
+    assert Held.function is held and held.__get__(None) is held
+    with pytest.raises(TypeError):
+        Held().function(F8)  # self is an argument, too
+
+
+def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
+    x = pb.numpy.asarray(F8)
+    compiled = add_one.lower(x).compile()
+    assert (compiled(x).host == F8 + 1).all()
+    executable = NativeExecutable(adding_one())
+    assert "fadd" in executable.optimized_text() and "kernel" in executable.assembly()
+    assert executable.memory_analysis()["output_size_in_bytes"] == 32 and executable.runner() is None
+    assert executable.cost_analysis()["bytes accessed"] == 64
+    borrowed = BorrowedArray(pb.ArrayType((8,), "float32"), np.arange(16, dtype=np.float32)[::2])
+    assert (executable([borrowed])[0].host == np.arange(16)[::2] + 1).all()
+    with pytest.raises(pb.errors.ProgramError, match="was called with"):
+        executable([pb.numpy.zeros(3)])
