@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import pathlib
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,32 +10,12 @@ from workloads import WORKLOADS, Library, PythonLoops, Workload, like_jax
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.program.program import Program
+from pullback.native.choice import native_mode, refusal
 
 __all__ = ["COMPILED", "LOOPED", "OURS", "WORKLOADS", "Workload", "compiled", "leaves", "looped", "refusal"]
 
 Function = Callable[..., Any]
 COMPILED = {"xla": "off", "native": "always"}  # with what mode
-
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def _choice(name: str) -> Any:
-    """Something of the tier's `choice`, once it is there."""
-    there = (ROOT / "pullback" / "native" / "choice.py").exists()
-    return getattr(importlib.import_module("pullback.native.choice"), name) if there else None
-
-
-def native_mode(mode: str) -> AbstractContextManager[Any]:
-    made = _choice("native_mode")
-    return nullcontext() if made is None else made(mode)  # type: ignore[no-any-return]
-
-
-def refusal(program: Program) -> str | None:
-    """What the tier has no code for, by name; None where it takes the whole Program."""
-    asked = _choice("refusal")
-    return None if asked is None else asked(program)  # type: ignore[no-any-return]
 
 
 def compiled(function: Function, how: str) -> Function:
