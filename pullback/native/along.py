@@ -90,8 +90,6 @@ def _write(code: Code, memory: Memory, value: Value, places: Places) -> None:
     step = sum([step * stride for (_, step), stride in zip(places, apart)])
     if value.lanes is None or step == 1:
         code.store(value, pointer)
-    elif step == -1:
-        code.store(code.shuffle(value, range(value.lanes)[::-1]), code.offset(pointer, [(1 - value.lanes, size)]))
     else:
         for lane in range(value.lanes):
             code.store(code.lane(value, lane), code.offset(pointer, [(lane * step, size)]))
@@ -123,47 +121,65 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
     starts = [code.constant(start.item(), kind) for start, kind in zip(params["starts"], kinds)]
     along = _Along(it, operands, [axis])
 
+    # LLVM 22 mistakes the order of what is stored into a small array from its end on, so that is stored when all is known.
+    turned = reverse and any([fits(shape, memory.kind) for memory in outs])
+    late: list[tuple[Sequence[Value], Places]] = []
+
     def write(values: Sequence[Value], places: Places) -> None:
         for memory, value in zip(outs, values):
             _write(code, memory, elementwise.convert(code, value, memory.kind), places)
+
+    found = (lambda *given: late.append(given)) if turned else write
+
+    def write_late() -> None:
+        while late:
+            write(*late.pop())
 
     def scanned(kept: list[Place], lanes: int | None) -> None:
         def step(index: flow.Row, carry: list[Value]) -> list[Value]:
             where = code.plus(shape[axis] - 1, code.times(index[0], -1)) if reverse else index[0]
             places = along.whole(kept, [(where, 0)])
             after = it.applied(body, [*carry, *along.read(places, lanes, kinds[count:])])
-            write(after, places)
+            found(after, places)
             return after
 
-        flow.fold(code, [shape[axis]], [code.spread(start, lanes) for start in starts], step, None, 8)
+        begin = [code.spread(start, lanes) for start in starts]
+        flow.fold(code, [shape[axis]], begin, step, None, shape[axis] if turned else 8)
+        write_late()
 
     def within(kept: list[Place], lanes: int | None) -> None:
         (kind, start), length = (kinds[0], starts[0]), shape[axis]
         most = max(2, code.module.vector_bytes // size_of(kind))
 
         def block(first: Index, width: int, carry: Value) -> Value:
-            where = code.plus(length - 1, code.times(first, -1)) if reverse else first
+            where = code.plus(length - width, code.times(first, -1)) if reverse else first
             lanes = width if width > 1 else None
-            places = along.whole(kept, [(where, (-1 if reverse else 1) if lanes else 0)])
+            places = along.whole(kept, [(where, 1 if lanes else 0)])
             (value,) = along.read(places, lanes, kinds[1:])
             none = code.constant(neutral(params["how"], kind), kind, lanes)
             distance = 1
             while distance < width:
-                before = code.shuffle(none, range(width - distance, 2 * width - distance), value)
+                if reverse:
+                    before = code.shuffle(value, range(distance, width + distance), none)
+                else:
+                    before = code.shuffle(none, range(width - distance, 2 * width - distance), value)
                 value = elementwise.apply(code, params["how"], [before, value], {}, kind)
                 distance *= 2
             value = elementwise.apply(code, params["how"], [carry, value], {}, kind)
-            write([value], places)
-            return code.lane(value, width - 1)
+            found([value], places)
+            return code.lane(value, 0 if reverse else width - 1)
 
-        done = length // most * most
-        (carry,) = flow.loop(code, 0, done, most, [start], lambda first, carry: [block(first, most, *carry)])
-        width = most // 2
+        done, carry, width = 0, start, most
+        if not turned:
+            done, width = length // most * most, most // 2
+            (carry,) = flow.loop(code, 0, done, most, [start], lambda first, carry: [block(first, most, *carry)])
         while done < length:
             if length - done >= width:
                 carry = block(done, width, carry)
                 done += width
-            width //= 2
+            else:
+                width //= 2
+        write_late()
 
     alone = max([shape[i] for i in along.kept if i > axis], default=1) == 1
     if params["how"] in _ASSOCIATIVE and alone and shape[axis] > 4 and kinds[0] not in ("f16", "bf16", "i1"):
