@@ -169,7 +169,7 @@ class Code:
         found: Value | None = self.known(text)
         if found is None:
             self.scopes[-1][text] = found = self.result(text, kind, lanes, weight)
-        return found
+        return found if found.kind == kind else found.as_kind(kind)  # several kinds are held alike
 
     def result(self, text: str, kind: str, lanes: int | None = None, weight: float = 1.0) -> Value:
         """The result of an instruction that is written now."""

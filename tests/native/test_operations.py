@@ -19,7 +19,9 @@ import pullback.numpy as pnp
 from pullback import lax
 from pullback.core.array import as_array
 from pullback.core.dtypes import DTYPES
+from pullback.native.choice import native_mode
 from pullback.native.graph import Refused
+from pullback.ops.reduce_window import reduce_window_max
 from pullback.testing.values import assert_close, host
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -273,3 +275,29 @@ def test_refusals_say_why(name: str) -> None:
     function, x, why = REFUSED[name]
     with pytest.raises(Refused, match=why):
         kernel_of(lambda y: leaves(function(y)), x)
+
+
+@pytest.mark.parametrize("kinds", [("float32", "float16"), ("float16", "float32"), ("int32", "uint32"), ("uint32", "int32")])
+def test_kinds_that_are_held_alike_are_told_apart(kinds: tuple[str, str]) -> None:
+    """An instruction that is there for a number of one kind serves for the other, but it gives a number of that other kind."""
+    numbers = [np.array([3, 1, 2], kind) for kind in kinds]
+
+    def both(*xs: Any) -> Any:
+        zero, one, two = ([pnp.asarray(n, x.dtype) for x in xs] for n in (0, 1, 2))
+        return [(a - x) // b > c for a, b, c, x in zip(one, two, zero, xs)]
+
+    with native_mode("always"):
+        found = pb.jit(both)(*numbers)
+    for one, x in zip(found, numbers):
+        with np.errstate(over="ignore"):
+            assert np.array_equal(np.asarray(one), (x.dtype.type(1) - x) // x.dtype.type(2) > 0)
+
+
+def test_windows_of_two_widths_of_numbers_at_once() -> None:
+    window = {"window_dimensions": (3,), "window_strides": (1,), "padding": ((1, 1),)}
+    window |= {"base_dilation": (1,), "window_dilation": (1,)}
+    numbers = [np.array([5, -3, 2, 7, 1], kind) for kind in ("float32", "float16")]
+    with native_mode("always"):
+        found = pb.jit(lambda *xs: [reduce_window_max(x, **window) for x in xs])(*numbers)
+    for one in found:
+        assert np.asarray(one).tolist() == [5, 5, 7, 7, 7]

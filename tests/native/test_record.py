@@ -51,7 +51,7 @@ def test_what_is_read_at_several_places_is_computed_once() -> None:
     x = np.linspace(0, 1, 5000)
     np.testing.assert_allclose(native(stencil, x)[0], host(stencil(as_array(x))[0]), rtol=1e-9)
     calls = [line for line in kernel_of(stencil, x).source.splitlines() if " call " in line and "sine" in line]
-    assert 12 <= len(calls) <= 3 * 12
+    assert 12 <= len(calls) <= 4 * 12  # for whole blocks, and for what is left; two vectors a call
 
 
 def test_a_large_constant_is_passed_once() -> None:
