@@ -17,6 +17,7 @@ from pullback.core.trees import TreeDef, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.engine.jaxlib import jaxlib
+from pullback.native.choice import explain
 from pullback.program.program import Program
 
 
@@ -217,8 +218,10 @@ class Lowered(_AheadOfTime):
             3.0:f32[]:cpu(0)
         """
         signature, flags = self._signature, flags_of("compile", compiler_options)
-        own = signature.options._replace(flags=(*signature.options.flags, *flags), native=False)
-        signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
+        given = signature.options
+        if flags or explain(signature.program, given, signature.donated).tier != "xla":
+            own = given._replace(flags=(*given.flags, *flags), native=False)
+            signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
         signature.compile()
         compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled
