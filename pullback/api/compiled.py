@@ -472,6 +472,7 @@ class _Options(TypedDict, total=False):
     device: None
     backend: None
     compiler_options: Mapping[str, Any] | None
+    native: bool
 
 
 @overload
@@ -496,8 +497,10 @@ def jit(
     device: None = None,
     backend: None = None,
     compiler_options: Mapping[str, Any] | None = None,
+    native: bool = True,
 ) -> Jitted | Callable[[Function], Jitted]:
-    """Compile a function with XLA: it is traced once for every signature, and runs as one program from then on.
+    """Compile a function, to machine code of pullback's own or with XLA (`explain` says which): it is traced once for every
+    signature, and runs as one program from then on.
 
     A signature is the arguments' structure, their types (weakness included), the static arguments, the default dtypes, the
     named axes around the call, and the device.
@@ -514,6 +517,7 @@ def jit(
         inline: where an outer function is traced, put the operations in the place of the call.
         keep_unused: give the compiled program arguments that the function does not use, too.
         compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this function alone.
+        native: whether the function may run as machine code of pullback's own, where that pays; else XLA compiles it.
         in_shardings, out_shardings, device, backend: None: arguments of JAX's that are refused here.
 
     Returns:
@@ -531,13 +535,13 @@ def jit(
         >>> f(3.0, 2)
         9.0:f32[]:cpu(0)
     """
-    check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused)
+    check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused, native=native)
     check_flags("jit", explain_misses=explain_misses is None or explain_misses)
     _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
     where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
     options = CompileOptions(
-        quick=quick, show_graph=show_graph, flags=flags_of("jit", compiler_options), keep_unused=keep_unused
+        quick=quick, show_graph=show_graph, flags=flags_of("jit", compiler_options), keep_unused=keep_unused, native=native
     )
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
     return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)

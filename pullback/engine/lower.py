@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, HostArray, as_array, host_of
 from pullback.core.dtypes import DType, carrier, kind
+from pullback.core.fields import Rule
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
@@ -311,6 +312,10 @@ class Lowering(Writer):
 
         return self._ordered(write)
 
+    def rule(self, primitive: Primitive) -> Rule | str | None:
+        """By which rule a primitive is written here."""
+        return primitive.lowering(self.platform)
+
     def read(self, operand: Value | Array) -> Value:
         """What an operand is here: captured arrays and literals become arguments, or are written."""
         if isinstance(operand, Value):
@@ -330,7 +335,7 @@ class Lowering(Writer):
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
         primitive = equation.primitive
-        rule = primitive.lowering(self.platform)
+        rule = self.rule(primitive)
         self.result_types = results = [tensor_type(variable.type) for variable in equation.outputs]
         self.applied = primitive, equation.params
         if primitive.elementwise:

@@ -29,7 +29,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pullback.core.context import Inherited
 from pullback.engine import cache
@@ -110,7 +110,7 @@ class Choice(NamedTuple):
 
 def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable | None:
     """The executable of a Program that runs natively; None for what is left to XLA."""
-    if not options.native or options.flags or options.committed or any(donated) or placement.several:
+    if any(_obstacles(options, donated).values()):
         return None
     kernel = choose(program).kernel
     if mode() != "check":
@@ -153,6 +153,18 @@ preferred.compile, preferred.key = compiled, mode
 preferred.grouped, preferred.part = _grouped, part
 
 
+def _obstacles(options: CompileOptions, donated: tuple[bool, ...]) -> dict[str, Any]:
+    """What leaves a Program to XLA whatever it is, each with whether it holds."""
+    return {
+        "options of XLA's were given": options.flags,
+        "it was jitted with native=False": not options.native,
+        "XLA's graph is to be shown": options.show_graph,
+        "its arguments are committed to a device": options.committed,
+        "some of its arguments are donated": any(donated),
+        "there are several devices": placement.several,
+    }
+
+
 class Explanation(NamedTuple):
     """Who runs a compiled function, and why: what `jit(f).explain(...)` returns.
 
@@ -171,13 +183,7 @@ class Explanation(NamedTuple):
 
 def explain(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Explanation:
     """Who runs a Program, compiled with these options, and why."""
-    obstacles = {
-        "options of XLA's were given": options.flags,
-        "its arguments are committed to a device": options.committed,
-        "some of its arguments are donated": any(donated),
-        "there are several devices": placement.several,
-    }
-    for obstacle, holds in obstacles.items():
+    for obstacle, holds in _obstacles(options, donated).items():
         if holds:
             return Explanation("xla", f"{obstacle}.")
     found = explained(program)

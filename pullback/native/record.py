@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from pullback.core.dtypes import FLOAT32, FLOAT64, kind
+from pullback.core.fields import Rule
+from pullback.core.primitive import Primitive
 from pullback.engine.lower import Lowering, Module
-from pullback.native import pairs
+from pullback.native import elementwise, pairs
 from pullback.native.graph import Graph, Node, Refused, element, hoisted, simplified
 from pullback.program.equation import Equation
 from pullback.program.program import Program
@@ -129,6 +131,7 @@ class Recorder(Lowering):
             return [self._scatter_of_pairs(operands, results[0], regions[0], attributes)]
         if paired and name not in _TOGETHER:
             return [self._of_pairs(name, list(operands), results[0], attributes)]
+        self._check(name, operands, results)
         outs = [self.value(type) for type in results]
         params = {key: _numbers(text) for key, text in attributes.items()}
         if paired and name == "sort":
@@ -145,6 +148,19 @@ class Recorder(Lowering):
             params |= {"how": regions[0].operation(), "init": self.known[operands[1].name]}
         self.lines.append(Node(name, operands, self.flat(outs), params, regions, self.source))
         return outs
+
+    def rule(self, primitive: Primitive) -> Rule | str | None:
+        """A rule of a user's for the CPU holds here too, if there is none for this tier."""
+        return (primitive.platforms or {}).get("native") or primitive.lowering("cpu")
+
+    def _check(self, name: str, operands: Sequence[Value], results: Sequence[TensorType]) -> None:
+        """Leave what a rule wrote wrong to XLA, which says so: an elementwise operation of unlike shapes or dtypes."""
+        if not elementwise.is_known(name):
+            return
+        shapes = {value.shape for value in operands if value.shape} | {type.shape for type in results}
+        dtypes = {value.dtype for value in operands}
+        if len(shapes) > 1 or (len(dtypes) > 1 and name != "select"):
+            raise Refused(f"{self.source} writes {name} of unlike operands")
 
     def _sorted_by(self, region: Graph, operands: Sequence[Value]) -> Graph:
         """The rule of a sort, whose inputs come in twos, one two for each part."""
@@ -335,4 +351,6 @@ def record(program: Program) -> Graph:
             rows = [recorder.op("reshape", [part], TensorType((*own.shape, 1), own.dtype)) for part in parts]
             parts = [recorder.op("concatenate", rows, TensorType((*own.shape, 2), own.dtype), dimension=len(own.shape))]
         outputs += parts
+    if not all([line.__class__ is Node for line in recorder.lines]):
+        raise Refused("a rule writes text of its own")
     return simplified(hoisted(Graph(inputs, recorder.lines, outputs, recorder.known)))

@@ -251,7 +251,7 @@ def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None, mode:
     )
 
 
-@functools.partial(jit, static_argnames=("sizes", "dtype"))
+@functools.partial(jit, static_argnames=("sizes", "dtype"), native=False)  # to JAX's last bit
 def _gumbel_of_two(key: Any, *, sizes: Shape, dtype: DType) -> Array:
     limits = finfo(dtype)
     pair = drawn(key, "uniform", (2, *sizes), dtype)
@@ -259,7 +259,7 @@ def _gumbel_of_two(key: Any, *, sizes: Shape, dtype: DType) -> Array:
     return -log(-log1p(-where(pair[0] >= 0.5, pair[0], fine)))
 
 
-@functools.partial(jit, static_argnames="sizes")
+@functools.partial(jit, static_argnames="sizes", native=False)
 def _gumbel_of_64_bits(key: Any, *, sizes: Shape) -> Array:
     """Of a fraction of 64 bits where that is below a half, else of what is left to 1; each cut to the digits of float32."""
     one, (high, low) = np.uint32(1), drawn(key, "bits", (2, *sizes), UINT32)

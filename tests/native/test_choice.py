@@ -1,0 +1,85 @@
+"""Who runs what: native code, XLA, or both; and what a user's primitive needs for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import errors
+from pullback.native.checked import apart
+from pullback.native.choice import MODES, native_mode
+
+X = np.arange(8, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"native": False}, "native=False"),
+        ({"show_graph": True}, "shown"),
+        ({"donate_argnums": 0}, "donated"),
+        ({"compiler_options": {"xla_cpu_enable_fast_math": False}}, "options"),
+    ],
+)
+def test_what_leaves_a_function_to_xla(options: dict[str, Any], reason: str) -> None:
+    found = pb.jit(lambda x: x + 1.0, **options).explain(X)
+    assert found.tier == "xla" and reason in found.reason and str(found).startswith("xla: ")
+
+
+def test_light_functions_are_native_and_large_products_are_not() -> None:
+    assert pb.jit(lambda x: x + 1.0).explain(X).tier == "native"
+    large = pb.ArrayType((512, 512), "float32")
+    found = pb.jit(lambda x: x @ x).explain(large)
+    assert found.tier == "xla" and "product" in found.reason
+
+
+def test_modes() -> None:
+    for mode in MODES:
+        with native_mode(mode):
+            f = pb.jit(lambda x: pnp.sum(x * 2.0))
+            assert f(X) == 56.0
+            assert f.explain(X).tier == ("xla" if mode == "off" else "native")
+    with pytest.raises(ValueError, match="must|one of"), native_mode("sometimes"):
+        pass
+
+
+def test_tiers_that_differ_are_told() -> None:
+    same = np.array([1.0, np.nan, np.inf], np.float32)
+    assert apart(same, same.copy()) is None
+    assert apart(same, np.array([1.1, np.nan, np.inf], np.float32)) is not None
+    assert apart(same, np.array([1.0, 2.0, np.inf], np.float32)) is not None
+    assert apart(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ, the first at (1,): 2, and 3 by XLA"
+    assert apart(np.zeros((0, 2)), np.zeros((0, 2))) is None
+
+
+def primitive_with(**rules: Any) -> pb.Primitive:
+    return pb.Primitive("own", result_type=lambda x: x, evaluate=lambda x: x + x, **rules)
+
+
+def test_a_rule_of_a_users_serves_both_tiers() -> None:
+    own = primitive_with(lower=lambda write, x: write.elementwise("stablehlo.add", x, x))
+    for f in (pb.jit(own), pb.jit(pb.vmap(lambda x: own(x) + 1.0)) if own.vectorize else pb.jit(own)):
+        assert f.explain(X).tier == "native"
+    assert (np.asarray(pb.jit(own)(X)) == 2 * X).all()
+
+
+def test_a_rule_for_the_cpu_is_used_and_one_for_native_code_comes_first() -> None:
+    own = primitive_with()
+    own.def_lower(platform="cpu")(lambda write, x: write.elementwise("stablehlo.multiply", x, x))
+    assert (np.asarray(pb.jit(own)(X)) == X * X).all()
+    other = primitive_with()
+    other.def_lower(lambda write, x: write.elementwise("stablehlo.multiply", x, x))
+    other.def_lower(platform="native")(lambda write, x: write.elementwise("stablehlo.subtract", x, x))
+    assert (np.asarray(pb.jit(other)(X)) == 0).all()
+    with native_mode("off"):
+        assert (np.asarray(pb.jit(lambda x: other(x))(X)) == X * X).all()
+
+
+def test_what_a_rule_writes_wrong_is_said_by_xla() -> None:
+    own = primitive_with(lower=lambda write, x: write.elementwise("stablehlo.add", x, write.constant(np.float64(1.0))))
+    with pytest.raises(errors.ProgramError, match="XLA does not take"):
+        pb.jit(own)(X)
