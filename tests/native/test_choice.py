@@ -43,7 +43,7 @@ def test_modes() -> None:
             f = pb.jit(lambda x: pnp.sum(x * 2.0))
             assert f(X) == 56.0
             assert f.explain(X).tier == ("xla" if mode == "off" else "native")
-    with pytest.raises(ValueError, match="must|one of"), native_mode("sometimes"):
+    with pytest.raises(ValueError, match="one of"), native_mode("sometimes"):
         pass
 
 
