@@ -17,6 +17,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def by_xla(monkeypatch):
     monkeypatch.setattr(choice.setting, "default", "off")
+    monkeypatch.setenv("PULLBACK_NATIVE", "off")  # in other processes
 
 
 @pytest.fixture
