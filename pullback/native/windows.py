@@ -33,12 +33,14 @@ def padded(
             x = concatenated(code, [pairs, between_them], axis + 1, (*lead, size, holes + 1, *behind))
             x = reshaped(code, x, (*lead, size * (holes + 1), *behind))
             size += (size - 1) * holes
-        kept = max(size + min(before, 0) + min(after, 0), 0)
+        total, kept = size + before + after, max(size + min(before, 0) + min(after, 0), 0)
+        if not kept:  # what is cut off one side may be more than `x` has, and be part of what is put on the other
+            before, after = total, 0
         if kept != x.shape[axis]:
             starts = [max(-before, 0) if i == axis else 0 for i in range(len(x.shape))]
             x = sliced(code, x, starts, [1] * len(starts), (*lead, kept, *behind))
         around = [view(code, value, (*lead, max(count, 0), *behind), lambda places: ()) for count in (before, after)]
-        shape = (*lead, kept + max(before, 0) + max(after, 0), *behind)
+        shape = (*lead, total, *behind)
         x = concatenated(code, [around[0], x, around[1]], axis, shape, pointer if axis == len(low) - 1 else None)
     return x
 
