@@ -136,7 +136,8 @@ def _living(graph: Graph, nodes: Sequence[Node], outputs: Sequence[Value]) -> Gr
 
 
 def hoisted(graph: Graph) -> Graph:
-    """The graph with what is the same in each step of a loop computed once, before the loop."""
+    """The graph with what is the same in each step of a loop computed once, before the loop; arrays that are constants are
+    given to a loop as what is computed before it, so that a block of rows can have its rows of them."""
     nodes = []
     for node in graph.nodes:
         inner = [hoisted(part) for part in node.graphs]
@@ -158,6 +159,10 @@ def hoisted(graph: Graph) -> Graph:
                 moved.update((value.name, value) for value in step.results)
                 given[i].update((value.name, value) for value in step.results)
             inner[i] = Graph(part.inputs, kept, part.outputs, part.constants)
+        for part in inner:
+            for x in [x for step in part.nodes for x in step.operands] + part.outputs:
+                if x.shape and x.name in graph.constants and graph.constants[x.name].shape:
+                    moved[x.name] = x
         extra = list(moved.values())
         inner = [Graph([*extra, *part.inputs], part.nodes, part.outputs, part.constants) for part in inner]
         params = {**node.params, "consts": consts + len(extra)}

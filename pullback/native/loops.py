@@ -7,6 +7,7 @@ has begun to write: where it is read once, element by element, or a part of it i
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from pullback.native.arrays import (
     store,
     view,
 )
-from pullback.native.emit import Arrays, Emitter, Targets, add_rule, is_formula, kind_of
+from pullback.native.emit import Arrays, Emitter, Targets, add_rule, kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
 from pullback.stablehlo.writer import Value as Name
@@ -145,7 +146,7 @@ def _in_place(body: Graph, place: int, out: int) -> bool:
     last = next((node for node in body.nodes if result in [made.name for made in node.results]), None)
     if last is None or outputs.count(result) != 1 or [operand.name for operand in last.operands].count(name) != 1:
         return False
-    old = {name}  # the carry, and what is computed from it only where it is used
+    old = {name}  # the carry, its views, and what is computed from it only where it is used
     seen = False
     for node in body.nodes:
         reads = [operand.name for operand in node.operands if operand.name in old]
@@ -158,8 +159,8 @@ def _in_place(body: Graph, place: int, out: int) -> bool:
             return False
         if reads and seen:
             return False
-        if reads and is_formula(node) and not fits(node.results[0].shape, kind_of(node.results[0])):
-            old.add(node.results[0].name)
+        if reads and not _is_copy(node):
+            old.update([made.name for made in node.results if not fits(made.shape, kind_of(made))])
     if old & set(outputs):
         return False
     if last.name in _REPLACING:
@@ -167,6 +168,17 @@ def _in_place(body: Graph, place: int, out: int) -> bool:
     return elementwise.is_known(last.name)
 
 
+def _is_copy(node: Node) -> bool:
+    """Whether the results of an operation are computed where it is written: none is a view or a formula of its operands."""
+    if node.name == "dot_general":
+        used = node.params["dot_dimension_numbers"].get("lhs_contracting_dimensions", ())
+        return bool(math.prod([node.operands[0].shape[axis] for axis in used]) > 1)
+    if node.name == "reduce":
+        return bool(math.prod([node.operands[0].shape[axis] for axis in node.params["dimensions"]]) > 1)
+    return node.name in _COPYING
+
+
+_COPYING = ("sort", "accumulate", "reduce_together", "scatter", "case", "if")
 _REPLACING = ("dynamic_update_slice", "scatter")  # they write elements of their first operand, when the others are known
 
 

@@ -105,18 +105,25 @@ def _block(graph: Graph, prefix: Shape, flags: dict[str, str], vector_bytes: int
 # ---- which values there are for each row -------------------------------------------------------------------------------
 
 
-def analysed(graph: Graph, prefix: Shape, flags: dict[str, str]) -> dict[str, str]:
+def analysed(graph: Graph, prefix: Shape, flags: dict[str, str], inner: bool = False) -> dict[str, str]:
     """What each value of a graph is, given what some of its inputs are. Raises `NotByRows`."""
-    return _Analysis(prefix).graph(graph, flags)
+    return _Analysis(prefix, inner).graph(graph, flags)
 
 
 class _Analysis:
-    def __init__(self, prefix: Shape) -> None:
+    """Attributes: inner, whether this is within a loop, where rows can be taken of nothing that is known whole."""
+
+    def __init__(self, prefix: Shape, inner: bool) -> None:
         self.prefix = prefix
         self.count = len(prefix)
+        self.inner = inner
 
     def starts(self, value: Value) -> bool:
         return value.shape[: self.count] == self.prefix
+
+    def has_rows(self, value: Value, mark: str | None) -> bool:
+        """Whether a block can have its rows of a value."""
+        return mark == ROWS or (not self.inner and self.starts(value))
 
     def graph(self, graph: Graph, flags: dict[str, str]) -> dict[str, str]:
         flags = dict(flags)
@@ -140,10 +147,10 @@ class _Analysis:
         mapped = ROWS in given
         result = node.results[0]
         if elementwise.is_known(node.name):
-            born = self.starts(result) and any([self.starts(value) for value in node.operands])
-            if not mapped and not born:
+            own = [self.has_rows(value, mark) for value, mark in zip(node.operands, given) if value.shape]
+            if not mapped and not (self.starts(result) and any(own)):
                 return None
-            if not all([self.starts(value) for value in node.operands if value.shape]):
+            if not all(own):
                 raise NotByRows(node.name)
             return ROWS
         rule = _MAPPED.get(node.name)
@@ -190,16 +197,16 @@ class _Analysis:
         consts = node.params["consts"]
         found = {}
         for name, value in zip(graph.inputs[:consts], node.operands[:consts]):
-            if flags.get(value.name) == ROWS or self.starts(value):
+            if self.has_rows(value, flags.get(value.name)):
                 found[name.name] = ROWS
         found.update((name.name, mark) for name, mark in zip(graph.inputs[consts:], marks) if mark)
-        return self.graph(graph, found)
+        return analysed(graph, self.prefix, found, True)
 
 
 def _broadcast(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     axes, n = node.params["broadcast_dimensions"], it.count
     (x,), result = node.operands, node.results[0]
-    own = axes[:n] == tuple(range(n)) and it.starts(x)
+    own = axes[:n] == tuple(range(n)) and it.starts(x) and it.has_rows(x, given[0])
     if ROWS in given:
         if not (own and it.starts(result)):
             raise NotByRows(node.name)
@@ -217,7 +224,7 @@ def _reshape(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | No
 
 def _reduce(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     axes, n = node.params["dimensions"], it.count
-    if not it.starts(node.operands[0]) and ROWS not in given:
+    if not it.has_rows(node.operands[0], given[0]):
         return None
     within = [axis for axis in axes if axis < n]
     if not within:
@@ -236,11 +243,12 @@ def _dot(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     x_batch, y_batch = numbers.get("lhs_batching_dimensions", ()), numbers.get("rhs_batching_dimensions", ())
     mapped = ROWS in given
     if it.count == 1:
-        if not x_batch and x_used == (0,) and y_used == (0,) and it.starts(x) and it.starts(y):
+        both = it.has_rows(x, of_x) and it.has_rows(y, of_y)
+        if not x_batch and x_used == (0,) and y_used == (0,) and both:
             return SUM
-        if x_batch and x_batch[0] == 0 and y_batch[0] == 0 and it.starts(x) and it.starts(y):
+        if x_batch and x_batch[0] == 0 and y_batch[0] == 0 and both:
             return ROWS
-        if not x_batch and of_y is None and 0 not in x_used and (of_x == ROWS or (not mapped and it.starts(x))):
+        if not x_batch and of_y is None and 0 not in x_used and it.has_rows(x, of_x):
             return ROWS
         if not x_batch and of_y == ROWS and of_x is None and 0 not in y_used and len(x_used) == len(x.shape):
             return ROWS
@@ -254,6 +262,8 @@ def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[_Analysis, Node,
         if ROWS not in given:
             return None
         if it.count > 1 or not stays(node):
+            raise NotByRows(node.name)
+        if not all([it.has_rows(value, mark) for value, mark in zip(node.operands, given) if value.shape]):
             raise NotByRows(node.name)
         return ROWS
 

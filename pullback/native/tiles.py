@@ -83,7 +83,7 @@ class Tiling:
             operands = [read(value, wanted) for value, wanted in zip(node.operands, self.wanted(node, flags))]
             params, graphs = self.params(node, flags), node.graphs
             if node.name in ("while", "scan"):
-                graphs = tuple([self.inside(inner_graph, node, flags) for inner_graph in graphs])
+                graphs = tuple([self.inside(inner_graph, node, flags, inner) for inner_graph in graphs])
             results = [made(value) for value in node.results]
             if mark == SUM and not inner:
                 results, params = [self.part(node, params)], self._kept_rows(node, params)
@@ -91,17 +91,18 @@ class Tiling:
         outputs = [names.get(value.name, value) for value in graph.outputs] if inner else []
         return Graph(inputs, nodes, outputs, graph.constants)
 
-    def inside(self, graph: Graph, node: Node, flags: dict[str, str]) -> Graph:
-        """The Program of a loop, for a block. What each of its inputs is follows from the operands and the results."""
+    def inside(self, graph: Graph, node: Node, flags: dict[str, str], inner: bool) -> Graph:
+        """The Program of a loop, for a block. What each of its inputs is follows from the operands and the results. `inner`:
+        the loop is itself within one."""
         consts = node.params["consts"]
         given = {}
         for name, value in zip(graph.inputs[:consts], node.operands[:consts]):
-            if flags.get(value.name) == ROWS or self.starts(value):
+            if flags.get(value.name) == ROWS or (not inner and self.starts(value)):
                 given[name.name] = ROWS
         for name, value in zip(graph.inputs[consts:], node.results):
             if flags.get(value.name) == ROWS:
                 given[name.name] = ROWS
-        return self.graph(graph, analysed(graph, self.plan.prefix, given), True)
+        return self.graph(graph, analysed(graph, self.plan.prefix, given, True), True)
 
     def wanted(self, node: Node, flags: dict[str, str]) -> list[bool]:
         """Which operands are taken row by row, of those that are known whole."""
@@ -143,8 +144,8 @@ class Tiling:
         """What a block adds to a sum over all rows; that of a reduction keeps the rows apart, as lanes, until the end."""
         value = node.results[0]
         apart = node.name == "reduce"
-        shape = (self.rows, *value.shape) if apart else value.shape
-        apart = apart and fits(shape, kind_of(value))
+        shape = (self.rows, *value.shape)
+        apart = apart and fits((self.plan.block, *value.shape), kind_of(value))  # the last rows are as the others
         name = Name(f"{value.name}.part", TensorType(shape if apart else value.shape, value.dtype))
         self.sums[value.name] = name, node.params.get("how", "add"), int(apart)
         return name
