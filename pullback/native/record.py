@@ -159,7 +159,7 @@ class Recorder(Lowering):
             return
         shapes = {value.shape for value in operands if value.shape} | {type.shape for type in results}
         dtypes = {value.dtype for value in operands}
-        if len(shapes) > 1 or (len(dtypes) > 1 and name != "select"):
+        if name != "bitcast_convert" and (len(shapes) > 1 or (len(dtypes) > 1 and name != "select")):
             raise Refused(f"{self.source} writes {name} of unlike operands")
 
     def _sorted_by(self, region: Graph, operands: Sequence[Value]) -> Graph:
