@@ -649,3 +649,31 @@ def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
     assert (executable([borrowed])[0].host == np.arange(16)[::2] + 1).all()
     with pytest.raises(pb.errors.ProgramError, match="was called with"):
         executable([pb.numpy.zeros(3)])
+
+
+def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
+    """It looks light, so it begins with the interpreter's lock."""
+
+    def halved(state: Any) -> Any:
+        return state[0] + 1, state[1] * 0.5
+
+    count = pb.jit(lambda n: pb.lax.while_loop(lambda state: state[0] < n, halved, (0, 1.0)))
+    assert count.explain(5).tier == "native"
+    count(5)
+    begun, ended, turns = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        begun.set()
+        while not ended.is_set():
+            turns.append("turn")
+            threading.Event().wait(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    before = len(turns)
+    count(100_000_000)
+    during = len(turns) - before
+    ended.set()
+    thread.join()
+    assert during >= 3
