@@ -167,7 +167,8 @@ def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
 
 def test_values_on_a_device_are_fetched_once() -> None:
     with native_mode("off"):
-        function, x = function_of(adding_one()), pb.jit(lambda x: x * 2.0)(F8)
+        x = pb.jit(lambda x: x * 2.0)(F8)
+    function = function_of(adding_one())
     assert x._host is None
     assert (function(x)._host == F8 * 2 + 1).all()
     host = x._host
@@ -677,3 +678,28 @@ def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
     ended.set()
     thread.join()
     assert during >= 3
+
+
+def test_a_mode_holds_for_functions_that_were_called_before() -> None:
+    """Of a primitive whose rules for the two back ends differ."""
+
+    @pb.primitive
+    class who:
+        elementwise = True
+
+        def result_type(x: Any) -> Any:
+            return x
+
+        def lower(write: Any, x: Any) -> Any:
+            return write.elementwise("stablehlo.negate", x)
+
+        platforms = {"native": lambda write, x: write.elementwise("stablehlo.abs", x)}  # noqa: RUF012
+
+    run, x = pb.jit(who), np.ones(2, np.float32)
+    assert run(x)[0] == 1.0
+    for _ in range(2):
+        with native_mode("off"):
+            assert run(x)[0] == run(x)[0] == -1.0
+        with native_mode("check"), pytest.raises(pb.errors.TierMismatch):
+            run(x)
+        assert run(x)[0] == run(x)[0] == 1.0
