@@ -29,6 +29,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "compiles": (True, False),
     "checks_leaks": (False, True),
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
+    "native": ("on", "off", "check", "always"),
     "own": ((),),
 }
 
@@ -60,6 +61,7 @@ class Mode:
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
         generator: the generator of keys that are made without naming one, and of raw ones.
+        native: which compiled functions run as machine code of the native tier (`native/choice.py`).
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -76,6 +78,7 @@ class Mode:
     compiles: bool
     checks_leaks: bool
     generator: str
+    native: str
     own: tuple[Any, ...]
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)
@@ -119,11 +122,18 @@ def _bits_from_environment() -> int:
     return int(bits)
 
 
+def _native_from_environment() -> str:
+    native = os.environ.get("PULLBACK_NATIVE", "on")
+    if native not in _CHOICES["native"]:
+        choices = ", ".join(_CHOICES["native"])
+        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {choices}, not {native!r}.")
+    return native
+
+
 # ---- the mode of a process, and of a block in a thread ----------------------------------------------------------------
 
-_holding = Inherited(
-    "pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | {"bits": _bits_from_environment()})
-)
+_ENVIRONMENT = {"bits": _bits_from_environment(), "native": _native_from_environment()}
+_holding = Inherited("pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | _ENVIRONMENT))
 _mode = _holding.variable
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("pullback_mode_overrides", default=None)
 

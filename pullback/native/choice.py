@@ -25,13 +25,12 @@ with a product of 512x512 or 130x130 matrices beside (two cores with AVX-512, le
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from pullback.core.context import Inherited
+from pullback.core.modes import current_mode, overriding
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
@@ -59,21 +58,15 @@ MOST_FLOPS = 1e11  # of a Program that is looked at at all
 MODES = ("off", "on", "check", "always")
 
 
-def _given() -> str:
-    given = os.environ.get("PULLBACK_NATIVE", "on")
-    if given not in MODES:
-        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(MODES)}, not {given!r}.")
-    return given
-
-
-setting: Inherited[str] = Inherited("pullback_native", _given())
-mode = setting.get
+def mode() -> str:
+    """The tier's mode that holds here."""
+    return current_mode().native
 
 
 @contextmanager
 def native_mode(wanted: str) -> Iterator[None]:
     """In this block, and this thread: "off" leaves all to XLA, "on" chooses, "check" runs both and compares, "always" takes
-    whatever the tier knows, for tests.
+    whatever the tier knows, for tests. It holds for functions that were called before as well.
 
     Raises:
         ValueError: another mode.
@@ -87,7 +80,7 @@ def native_mode(wanted: str) -> Iterator[None]:
     """
     if wanted not in MODES:
         raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
-    with setting.setting(wanted):
+    with overriding(native=wanted):
         yield
 
 

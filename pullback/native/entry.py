@@ -45,7 +45,14 @@ OUTPUT = ("type", "dtype", "ndim", "shape", "bytes")
 PYTHON = (
     *("Py_IncRef", "Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
     *("PyTuple_New", "PyTuple_SetItem", "PyTuple_GetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
-    *("PyErr_CheckSignals", "PyErr_NoMemory", "PyGILState_Ensure", "PyGILState_Release", "PyEval_SaveThread"),
+    *(
+        "PyErr_CheckSignals",
+        "PyErr_NoMemory",
+        "PyGILState_Check",
+        "PyGILState_Ensure",
+        "PyGILState_Release",
+        "PyEval_SaveThread",
+    ),
     *("PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree", "PyFloat_AsDouble", "PyLong_AsLongLongAndOverflow"),
 )
 NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in NumPy's table of its C API, which are for ever

@@ -8,7 +8,18 @@
 ; `entry.py` reads this text, in the short forms of `shorthand.py`, says where things lie ({names}), and fills in @table.
 
 @table = global [{table} x ptr] zeroinitializer
+
+; What long loops ask from time to time: whether a signal's handler has raised. A loop of which nobody knew that it is long runs
+; with the interpreter's lock; then this is where other threads get it.
 define i32 @poll() {
+  %holds = call i32 $PyGILState_Check()
+  %alone = icmp eq i32 %holds, 0
+  br i1 %alone, label %ask, label %yield
+yield:
+  %thread = call ptr $PyEval_SaveThread()
+  call void $PyEval_RestoreThread(ptr %thread)
+  br label %ask
+ask:
   %gil = call i32 $PyGILState_Ensure()
   %rc = call i32 $PyErr_CheckSignals()
   call void $PyGILState_Release(i32 %gil)

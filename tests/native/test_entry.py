@@ -167,7 +167,8 @@ def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
 
 def test_values_on_a_device_are_fetched_once() -> None:
     with native_mode("off"):
-        function, x = function_of(adding_one()), pb.jit(lambda x: x * 2.0)(F8)
+        x = pb.jit(lambda x: x * 2.0)(F8)
+    function = function_of(adding_one())
     assert x._host is None
     assert (function(x)._host == F8 * 2 + 1).all()
     host = x._host
@@ -649,3 +650,56 @@ def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
     assert (executable([borrowed])[0].host == np.arange(16)[::2] + 1).all()
     with pytest.raises(pb.errors.ProgramError, match="was called with"):
         executable([pb.numpy.zeros(3)])
+
+
+def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
+    """It looks light, so it begins with the interpreter's lock."""
+
+    def halved(state: Any) -> Any:
+        return state[0] + 1, state[1] * 0.5
+
+    count = pb.jit(lambda n: pb.lax.while_loop(lambda state: state[0] < n, halved, (0, 1.0)))
+    assert count.explain(5).tier == "native"
+    count(5)
+    begun, ended, turns = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        begun.set()
+        while not ended.is_set():
+            turns.append("turn")
+            threading.Event().wait(0.001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait()
+    before = len(turns)
+    count(100_000_000)
+    during = len(turns) - before
+    ended.set()
+    thread.join()
+    assert during >= 3
+
+
+def test_a_mode_holds_for_functions_that_were_called_before() -> None:
+    """Of a primitive whose rules for the two back ends differ."""
+
+    @pb.primitive
+    class who:
+        elementwise = True
+
+        def result_type(x: Any) -> Any:
+            return x
+
+        def lower(write: Any, x: Any) -> Any:
+            return write.elementwise("stablehlo.negate", x)
+
+        platforms = {"native": lambda write, x: write.elementwise("stablehlo.abs", x)}  # noqa: RUF012
+
+    run, x = pb.jit(who), np.ones(2, np.float32)
+    assert run(x)[0] == 1.0
+    for _ in range(2):
+        with native_mode("off"):
+            assert run(x)[0] == run(x)[0] == -1.0
+        with native_mode("check"), pytest.raises(pb.errors.TierMismatch):
+            run(x)
+        assert run(x)[0] == run(x)[0] == 1.0

@@ -1,0 +1,81 @@
+"""docs/native.md runs, prints what it shows, and tells the numbers of the tier."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from test_samples import REFUSED
+
+from pullback.native import build, choice, clusters, flow
+from pullback.native.along import MERGED
+from pullback.native.checked import TOLERANCE
+from pullback.native.ir import UNKNOWN_TRIPS
+from pullback.native.kernel import SECONDS_A_WEIGHT
+from pullback.native.math import FUNCTIONS
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+PAGE = TESTS.parent / "docs" / "native.md"
+TEXT = " ".join(PAGE.read_text().split())
+
+
+def runner() -> Any:
+    """The module that runs the tutorials."""
+    found = importlib.util.spec_from_file_location("tutorial_runner", TESTS / "tutorials" / "tutorial_runner.py")
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_the_page_runs() -> None:
+    running = runner()
+    for step, printed in running.outputs(PAGE):
+        assert running.matches(step.expected or "", printed), f"native.md:{step.line} printed\n{printed}"
+
+
+def rows() -> dict[str, tuple[float, ...]]:
+    found = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) \| ([\d.]+) \|$", PAGE.read_text(), re.M)
+    return {name: (float(of_f64), float(of_f32)) for name, of_f64, of_f32 in found}
+
+
+def test_the_table_of_functions() -> None:
+    assert rows() == {name.removeprefix("chlo."): function.ulps for name, function in FUNCTIONS.items()}
+
+
+def test_the_table_of_what_is_refused() -> None:
+    table = PAGE.read_text().partition("| what is refused |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", table)) == set(REFUSED)
+
+
+SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it must be
+    r"\((\d+) times where that is not known\)": lambda: UNKNOWN_TRIPS,
+    r"at ([\d.]+) ns each": lambda: round(SECONDS_A_WEIGHT * 1e9, 6),
+    r"More than ([\de]+) floating-point": lambda: choice.MOST_FLOPS,
+    r"more than (\d+)³ multi": lambda: round(choice.LARGE_PRODUCT ** (1 / 3)),
+    r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
+    r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
+    r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
+    r"its weight is above ([\d,]+)": lambda: build.PARALLEL,
+    r"on at least (\d+) elements": lambda: clusters.LEAST,
+    r"sorts of up to (\d+) elements": lambda: MERGED,
+    r"at most (\d+) are added": lambda: flow._TERMS,
+    r"more than ([\de-]+) of the largest": lambda: TOLERANCE["float32"],
+    r"\(([\de-]+) in float64": lambda: TOLERANCE["float64"],
+    r"([\de-]+) in float16": lambda: TOLERANCE["float16"],
+    r"([\de-]+) in bfloat16": lambda: TOLERANCE["bfloat16"],
+}
+
+
+@pytest.mark.parametrize("pattern", SAID)
+def test_numbers(pattern: str) -> None:
+    (said,) = re.findall(pattern, TEXT)
+    assert float(said.replace(",", "")) == SAID[pattern]()
+
+
+def test_every_mode_is_described() -> None:
+    assert set(re.findall(r"\| `PULLBACK_NATIVE=(\w+)` \|", TEXT)) == set(choice.MODES)
