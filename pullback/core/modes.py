@@ -29,6 +29,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "compiles": (True, False),
     "checks_leaks": (False, True),
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
+    "native": ("on", "off", "check", "always"),
     "own": ((),),
 }
 
@@ -60,6 +61,8 @@ class Mode:
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
         generator: the generator of keys that are made without naming one, and of raw ones.
+        native: what the native tier takes (`pullback.native.choice.native_mode`): "on", what it is better at than XLA; "off",
+            nothing; "check", as "on", and XLA runs it too, to be compared; "always", all that it can.
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -76,6 +79,7 @@ class Mode:
     compiles: bool
     checks_leaks: bool
     generator: str
+    native: str
     own: tuple[Any, ...]
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)
@@ -119,11 +123,17 @@ def _bits_from_environment() -> int:
     return int(bits)
 
 
+def _native_from_environment() -> str:
+    native, choices = os.environ.get("PULLBACK_NATIVE", "on"), _CHOICES["native"]
+    if native not in choices:
+        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(choices)}, not {native!r}.")
+    return native
+
+
 # ---- the mode of a process, and of a block in a thread ----------------------------------------------------------------
 
-_holding = Inherited(
-    "pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | {"bits": _bits_from_environment()})
-)
+_chosen = {"bits": _bits_from_environment(), "native": _native_from_environment()}
+_holding = Inherited("pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | _chosen))
 _mode = _holding.variable
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("pullback_mode_overrides", default=None)
 

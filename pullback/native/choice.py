@@ -25,13 +25,12 @@ with a product of 512x512 or 130x130 matrices beside (two cores with AVX-512, le
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import NamedTuple
 
-from pullback.core.context import Inherited
+from pullback.core.modes import current_mode, overriding
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
@@ -44,7 +43,7 @@ from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
 from pullback.native.handler import registered
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
-from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
 from pullback.native.record import record
 from pullback.program.cost import cost
 from pullback.program.equality import param_key
@@ -59,19 +58,12 @@ MOST_FLOPS = 1e11  # of a Program that is looked at at all
 MODES = ("off", "on", "check", "always")
 
 
-def _given() -> str:
-    given = os.environ.get("PULLBACK_NATIVE", "on")
-    if given not in MODES:
-        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(MODES)}, not {given!r}.")
-    return given
+def mode() -> str:
+    """What the tier takes here: one of `MODES`."""
+    return current_mode().native
 
 
-setting: Inherited[str] = Inherited("pullback_native", _given())
-mode = setting.get
-
-
-@contextmanager
-def native_mode(wanted: str) -> Iterator[None]:
+def native_mode(wanted: str) -> AbstractContextManager[None]:
     """In this block, and this thread: "off" leaves all to XLA, "on" chooses, "check" runs both and compares, "always" takes
     whatever the tier knows, for tests.
 
@@ -87,8 +79,7 @@ def native_mode(wanted: str) -> Iterator[None]:
     """
     if wanted not in MODES:
         raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
-    with setting.setting(wanted):
-        yield
+    return overriding(native=wanted)
 
 
 class Choice(NamedTuple):
@@ -227,6 +218,8 @@ def _choose(program: Program, wanted: str) -> Choice:
         kernel = build(program, graph, compiling.host().vector_bytes)
     except (Refused, TooLong) as reason:
         return Choice(None, str(reason))
+    if kernel.arrays > MAX_ARRAYS:
+        return Choice(None, f"its inputs, constants and results are {kernel.arrays} arrays, of at most {MAX_ARRAYS}")
     step = _heaviest_step(kernel, graph)
     estimate = f"{kernel.weight:.3g} vector instructions, some {kernel.weight * SECONDS_A_WEIGHT * 1e6:.3g} us"
     if wanted == "always":

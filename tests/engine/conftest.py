@@ -4,7 +4,7 @@ import pytest
 
 import pullback as pb
 from pullback.api.compiled import clear_caches
-from pullback.native import choice
+from pullback.core.modes import set_process_mode
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,10 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def by_xla(monkeypatch):
-    monkeypatch.setattr(choice.setting, "default", "off")
+    monkeypatch.setenv("PULLBACK_NATIVE", "off")  # of other processes
+    before = set_process_mode(native="off")
+    yield
+    set_process_mode(native=before.native)
 
 
 @pytest.fixture
