@@ -61,7 +61,8 @@ class Mode:
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
         generator: the generator of keys that are made without naming one, and of raw ones.
-        native: which compiled functions run as machine code of the native tier (`native/choice.py`).
+        native: what the native tier takes (`pullback.native.choice.native_mode`): "on", what it is better at than XLA; "off",
+            nothing; "check", as "on", and XLA runs it too, to be compared; "always", all that it can.
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -123,17 +124,16 @@ def _bits_from_environment() -> int:
 
 
 def _native_from_environment() -> str:
-    native = os.environ.get("PULLBACK_NATIVE", "on")
-    if native not in _CHOICES["native"]:
-        choices = ", ".join(_CHOICES["native"])
-        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {choices}, not {native!r}.")
+    native, choices = os.environ.get("PULLBACK_NATIVE", "on"), _CHOICES["native"]
+    if native not in choices:
+        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(choices)}, not {native!r}.")
     return native
 
 
 # ---- the mode of a process, and of a block in a thread ----------------------------------------------------------------
 
-_ENVIRONMENT = {"bits": _bits_from_environment(), "native": _native_from_environment()}
-_holding = Inherited("pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | _ENVIRONMENT))
+_chosen = {"bits": _bits_from_environment(), "native": _native_from_environment()}
+_holding = Inherited("pullback_mode", _the_mode({name: choices[0] for name, choices in _CHOICES.items()} | _chosen))
 _mode = _holding.variable
 _overrides: ContextVar[dict[str, Any] | None] = ContextVar("pullback_mode_overrides", default=None)
 

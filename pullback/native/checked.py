@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, host_of
+from pullback.core.dtypes import FLOAT8_NAMES
 from pullback.core.errors import TierMismatch
 from pullback.engine.backend import Executable
 
 # By how much results may differ, in units of the largest element of each: roundings differ, and so do sums' orders.
-TOLERANCE = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-9}
+TOLERANCE = {
+    "float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-3, "float64": 1e-9, "complex64": 1e-3, "complex128": 1e-9
+}  # fmt: skip
+FLOAT8 = 0.5  # of any of these, whose neighbours are as far apart
 
 
 class CheckedExecutable(Executable):
@@ -61,16 +65,22 @@ def apart(mine: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) -> str | Non
     """Where two arrays differ by more than roundings do, and by how much; None if they do not."""
     if not mine.size:
         return None
-    allowed = TOLERANCE.get(mine.dtype.name)
+    narrow = mine.dtype.name in FLOAT8_NAMES
+    allowed = FLOAT8 if narrow else TOLERANCE.get(mine.dtype.name)
     if allowed is None:
         different = mine != theirs
     else:
-        x, y = mine.astype(np.float64), theirs.astype(np.float64)
+        paired = mine.dtype.kind == "c"
+        wide = np.complex128 if paired else np.float64
+        x, y = mine.astype(wide), theirs.astype(wide)
         finite = np.isfinite(x) & np.isfinite(y)
         scale = np.max(np.abs(np.where(finite, y, 0.0)))
         with np.errstate(invalid="ignore"):
             far = np.abs(x - y) > allowed * scale
-        different = np.where(finite, far, ~((x == y) | (np.isnan(x) & np.isnan(y))))
+        alike = (x == y) | (np.isnan(x) & np.isnan(y))
+        if paired:  # one part says that a number is infinite, whatever the other one is
+            alike |= np.isinf(x) & np.isinf(y)
+        different = np.where(finite, far, ~alike)
     if not different.any():
         return None
     first = tuple(map(int, np.argwhere(different)[0]))

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
 from pullback.native.handler import registered
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
-from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
 from pullback.native.record import record
 from pullback.program.cost import cost
 from pullback.program.equality import param_key
@@ -59,12 +59,11 @@ MODES = ("off", "on", "check", "always")
 
 
 def mode() -> str:
-    """The tier's mode that holds here."""
+    """What the tier takes here: one of `MODES`."""
     return current_mode().native
 
 
-@contextmanager
-def native_mode(wanted: str) -> Iterator[None]:
+def native_mode(wanted: str) -> AbstractContextManager[None]:
     """In this block, and this thread: "off" leaves all to XLA, "on" chooses, "check" runs both and compares, "always" takes
     whatever the tier knows, for tests. It holds for functions that were called before as well.
 
@@ -80,8 +79,7 @@ def native_mode(wanted: str) -> Iterator[None]:
     """
     if wanted not in MODES:
         raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
-    with overriding(native=wanted):
-        yield
+    return overriding(native=wanted)
 
 
 class Choice(NamedTuple):
@@ -226,6 +224,8 @@ def _choose(program: Program, wanted: str) -> Choice:
         kernel = build(program, graph, compiling.host().vector_bytes)
     except (Refused, TooLong) as reason:
         return Choice(None, str(reason))
+    if kernel.arrays > MAX_ARRAYS:
+        return Choice(None, f"its inputs, constants and results are {kernel.arrays} arrays, of at most {MAX_ARRAYS}")
     step = _heaviest_step(kernel, graph)
     estimate = f"{kernel.weight:.3g} vector instructions, some {kernel.weight * SECONDS_A_WEIGHT * 1e6:.3g} us"
     if wanted == "always":

@@ -188,12 +188,14 @@ class NativeCallable(_Words):
 
     Attributes:
         _descriptor: the first of the descriptors that are tried; None before there is one.
+        _pointed: earlier ones, while they are replaced.
         _vectorcall, _head: where the words are.
     """
 
     if not TYPE_CHECKING:  # subclasses have a place for the descriptor
         __slots__ = ()
     _descriptor: Descriptor | None = None
+    _pointed: Any = None
     _promoted_from: Any
     _vectorcall = object.__basicsize__
     _head = object.__basicsize__ + WORD
@@ -233,15 +235,18 @@ def _write(into: NativeCallable, descriptor: Descriptor, function: str) -> None:
 
 
 def _point(one: NativeCallable, descriptor: Descriptor | None) -> None:
-    """Change an object's descriptor, and then its word; where a signal's handler changed them meanwhile, the word follows."""
-    before = one._descriptor  # which the entry may read until the word is written
+    """Change an object's descriptor, and then its word; where a signal's handler changed them meanwhile, the word follows.
+
+    The handler may also raise between any two steps: what the word may still say then stays in `_pointed`.
+    """
+    one._pointed = one._descriptor, one._pointed
     one._descriptor = descriptor
     while True:
         now = one._descriptor
         ctypes.c_uint64.from_address(id(one) + one._head).value = 0 if now is None else now.address
         if one._descriptor is now:
             break
-    del before
+    one._pointed = None
 
 
 def retire(one: NativeCallable) -> None:
@@ -403,17 +408,14 @@ def _objects() -> dict[str, Any]:
 
 def entry_text(places: dict[str, int], triple: str) -> str:
     """The LLVM text of the entry, given where things lie in objects."""
-    flush, unflush, declarations = flushing(triple)
     values: dict[str, Any] = dict(
         **places,
+        **flushing(triple),
         table=len(TABLE),
         input_bytes=8 * len(INPUT),
         output_bytes=8 * len(OUTPUT),
         shared_bytes=SHARED_BYTES,
         stack_bytes=STACK_BYTES,
-        flush=flush,
-        unflush=unflush,
-        declarations=declarations,
     )
     return expanded("vectorcall.ll", TABLE, {"DESCRIPTOR": DESCRIPTOR, "INPUT": INPUT, "OUTPUT": OUTPUT}, values)
 

@@ -26,8 +26,8 @@ class NativeExecutable(Executable):
     installs = True
 
     def __init__(self, kernel: Kernel) -> None:
-        if (count := len(kernel.inputs) + len(kernel.constants) + len(kernel.outputs)) > MAX_ARRAYS:
-            raise ProgramError(f"A kernel has at most {MAX_ARRAYS} inputs, constants and results, not {count}.")
+        if kernel.arrays > MAX_ARRAYS:
+            raise ProgramError(f"A kernel has at most {MAX_ARRAYS} inputs, constants and results, not {kernel.arrays}.")
         self.copies = False
         self.result_class = Array
         self.kernel = kernel

@@ -39,3 +39,8 @@ class Kernel:
     blocks: int = 1
     weight: float = 0.0
     by_rows: bool = False
+
+    @property
+    def arrays(self) -> int:
+        """How many inputs, constants and results there are."""
+        return len(self.inputs) + len(self.constants) + len(self.outputs)

@@ -241,3 +241,4 @@ helping:
 
 declare i64 @llvm.umin.i64(i64, i64)
 {declarations}
+{modes}

@@ -44,7 +44,6 @@ define internal i32 @stopping_{i}() {{
 def pool_text(triple: str) -> str:
     """The LLVM text of the pool."""
     slot_bytes, worker_bytes = 8 * len(SLOT), 8 * len(WORKER)
-    flush, _, declarations = flushing(triple)
     intel = triple.startswith("x86_64")
     places = dict(
         table=len(TABLE),
@@ -57,10 +56,9 @@ def pool_text(triple: str) -> str:
         max_pieces=MAX_PIECES,
         stops="".join([_STOP.format(i=i, place=i * slot_bytes + 8 * SLOT.index("stop")) for i in range(SLOTS)]),
         stop_names=", ".join([f"ptr @stopping_{i}" for i in range(SLOTS)]),
-        flush=flush,
+        **flushing(triple),
         pause="call void @llvm.x86.sse2.pause()" if intel else "call void @llvm.aarch64.hint(i32 1)",
-        declarations=declarations
-        + ("\ndeclare void @llvm.x86.sse2.pause()" if intel else "\ndeclare void @llvm.aarch64.hint(i32)"),
+        declarations="declare void @llvm.x86.sse2.pause()" if intel else "declare void @llvm.aarch64.hint(i32)",
     )
     return expanded("pool.ll", TABLE, {"SLOT": SLOT, "WORKER": WORKER}, places)
 
@@ -97,7 +95,6 @@ class _Pool:
         allocate = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThread_allocate_lock", ctypes.pythonapi))
         acquire = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(("PyThread_acquire_lock", ctypes.pythonapi))
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.addresses["work"])
-        self._clear()
         libc = ctypes.CDLL(None)
         known = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in TABLE[:4]}
         known |= {"sched_yield": ctypes.cast(libc.sched_yield, ctypes.c_void_p).value, "workers": workers}
@@ -110,14 +107,13 @@ class _Pool:
             _thread.start_new_thread(work, (place,))
         self.workers, self.owner = workers, os.getpid()
 
-    def _clear(self) -> None:
-        """Forget what a parent process was doing."""
+    def lose_workers(self) -> None:
+        """In a child process forget what its parent was doing: calls do their work alone, until the next kernel is made ready.
+
+        Nobody works there yet. Later others may, without the interpreter's lock, and then nothing may be forgotten.
+        """
         ctypes.memset(self.addresses["slots"], 0, 8 * len(SLOT) * SLOTS)
         ctypes.memset(self.addresses["workers"], 0, 8 * len(WORKER) * MAX_THREADS)
-
-    def lose_workers(self) -> None:
-        """In a child process calls do their work alone, until the next kernel is made ready."""
-        self._clear()
 
 
 _lock = threading.Lock()

@@ -39,18 +39,24 @@ _FLUSHING = {
     "x86_64": (  # bits 6 and 15 of MXCSR: numbers below the smallest normal one are 0 as operands, and as results
         "%state.at = alloca i32\ncall void @llvm.x86.sse.stmxcsr(ptr %state.at)\n%state = load i32, ptr %state.at\n"
         "%flush = or i32 %state, 32832\nstore i32 %flush, ptr %state.at\ncall void @llvm.x86.sse.ldmxcsr(ptr %state.at)",
+        "%state.at = alloca i32\ncall void @llvm.x86.sse.stmxcsr(ptr %state.at)\n%state = load i32, ptr %state.at\n"
+        "%usual = and i32 %state, -32833\nstore i32 %usual, ptr %state.at\ncall void @llvm.x86.sse.ldmxcsr(ptr %state.at)",
         "store i32 %state, ptr %state.at\ncall void @llvm.x86.sse.ldmxcsr(ptr %state.at)",
         "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)",
     ),
     "aarch64": (  # bit 24 of FPCR
         "%state = call i64 @llvm.aarch64.get.fpcr()\n%flush = or i64 %state, 16777216\n"
         "call void @llvm.aarch64.set.fpcr(i64 %flush)",
+        "%state = call i64 @llvm.aarch64.get.fpcr()\n%usual = and i64 %state, -16777217\n"
+        "call void @llvm.aarch64.set.fpcr(i64 %usual)",
         "call void @llvm.aarch64.set.fpcr(i64 %state)",
         "declare i64 @llvm.aarch64.get.fpcr()\ndeclare void @llvm.aarch64.set.fpcr(i64)",
     ),
 }
 
 
-def flushing(triple: str) -> tuple[str, str, str]:
-    """Instructions that make numbers below the smallest normal one 0, as XLA's code does; those that undo it; declarations."""
-    return _FLUSHING["x86_64" if triple.startswith("x86_64") else "aarch64"]
+def flushing(triple: str) -> dict[str, str]:
+    """What short forms in braces stand for: `flush` makes numbers below the smallest normal one 0, as XLA's code does;
+    `unflushed` makes them numbers again; `unflush` undoes either. `modes` declares what these call."""
+    which = "x86_64" if triple.startswith("x86_64") else "aarch64"
+    return dict(zip(("flush", "unflushed", "unflush", "modes"), _FLUSHING[which], strict=True))

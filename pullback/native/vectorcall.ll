@@ -9,9 +9,10 @@
 
 @table = global [{table} x ptr] zeroinitializer
 
-; What long loops ask from time to time: whether a signal's handler has raised. A loop of which nobody knew that it is long runs
-; with the interpreter's lock; then this is where other threads get it.
+; What long loops poll: handlers of signals run, in the processor's usual mode; 1 if one of them raised. A loop of which nobody
+; knew that it is long runs with the interpreter's lock; then this is where other threads get it.
 define i32 @poll() {
+  {unflushed}
   %holds = call i32 $PyGILState_Check()
   %alone = icmp eq i32 %holds, 0
   br i1 %alone, label %ask, label %yield
@@ -23,9 +24,26 @@ ask:
   %gil = call i32 $PyGILState_Ensure()
   %rc = call i32 $PyErr_CheckSignals()
   call void $PyGILState_Release(i32 %gil)
+  {unflush}
   %stop = icmp ne i32 %rc, 0
   %out = zext i1 %stop to i32
   ret i32 %out
+}
+
+; What those poll that hold the interpreter's lock, since they were thought to be short: other threads get their turn.
+define i32 @poll_and_yield() {
+  {unflushed}
+  %rc = call i32 $PyErr_CheckSignals()
+  %stop = icmp ne i32 %rc, 0
+  br i1 %stop, label %out, label %yield
+yield:
+  %thread = call ptr $PyEval_SaveThread()
+  call void $PyEval_RestoreThread(ptr %thread)
+  br label %out
+out:
+  {unflush}
+  %said = zext i1 %stop to i32
+  ret i32 %said
 }
 
 ; What a context variable holds here, else the default that the partial function holds; null on an error.
@@ -313,7 +331,7 @@ ready:
   %lets.go = icmp ne i64 %releases, 0
   br i1 %lets.go, label %unlock, label %holding
 holding:
-  %rc.here = call i32 %kernel(ptr %results, ptr %operands, ptr %workspace, ptr @poll, i64 0, i64 %blocks)
+  %rc.here = call i32 %kernel(ptr %results, ptr %operands, ptr %workspace, ptr @poll_and_yield, i64 0, i64 %blocks)
   br label %ran
 unlock:
   %thread = call ptr $PyEval_SaveThread()
@@ -590,4 +608,4 @@ long:
 }
 
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-{declarations}
+{modes}

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -166,9 +167,9 @@ def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
 
 
 def test_values_on_a_device_are_fetched_once() -> None:
+    function = function_of(adding_one())
     with native_mode("off"):
         x = pb.jit(lambda x: x * 2.0)(F8)
-    function = function_of(adding_one())
     assert x._host is None
     assert (function(x)._host == F8 * 2 + 1).all()
     host = x._host
@@ -334,6 +335,87 @@ def test_a_call_that_retires_its_own_function_ends_well() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert function(x)[0] == MISSED
+
+
+@pytest.mark.parametrize("weight", [0.0, LONG], ids=["with the lock", "without the lock"])
+def test_a_signals_handler_has_small_numbers(weight: float) -> None:
+    """Inside the kernel they are zero."""
+    call, smallest, seen = call_of(endless(weight)), [5e-324], []
+
+    def handle(*ignored: Any) -> None:
+        seen.append(smallest[0] * 1.0)
+        raise KeyError("enough")
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyError, match="enough"):
+            call(np.float32(1))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert seen == smallest and smallest[0] * 1.0 == 5e-324
+
+
+def test_other_threads_run_beside_a_loop_that_was_thought_to_be_short() -> None:
+    call = call_of(endless(0.0))
+
+    def turn() -> None:
+        turns.append(1)
+        signal.raise_signal(signal.SIGINT)
+
+    turns: list[int] = []
+    other = threading.Timer(0.02, turn)
+    other.start()
+    with pytest.raises(KeyboardInterrupt):
+        call(np.float32(1))
+    other.join()
+    assert turns == [1]
+
+
+def test_a_handler_that_raises_anywhere_leaves_no_word_of_a_freed_descriptor() -> None:
+    """As a signal's handler might, between any two instructions."""
+
+    class Raised(Exception):
+        pass
+
+    def word(function: Function) -> int:
+        return ctypes.c_uint64.from_address(id(function) + function._head).value
+
+    def at(count: int) -> Any:
+        left = [count]
+
+        def trace(frame: Any, event: str, argument: Any) -> Any:
+            if frame.f_code is not entry._point.__code__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                left[0] -= 1
+                if not left[0]:
+                    raise Raised
+            return trace
+
+        return trace
+
+    before, ended = sys.gettrace(), False
+    for count in range(1, 200):
+        function = function_of(adding_one())
+        assert function._descriptor is not None
+        freed = weakref.ref(function._descriptor)
+        old = function._descriptor.address
+        sys.settrace(at(count))
+        try:
+            entry.retire(function)
+            ended = True
+        except Raised:
+            pass
+        finally:
+            sys.settrace(before)
+        gc.collect()
+        assert word(function) in (0, old) and (word(function) == 0 or freed() is not None)
+        function(F8)
+        if ended:
+            break
+    assert ended and count > 10
 
 
 # ---- errors, and what they leave --------------------------------------------------------------------------------------------

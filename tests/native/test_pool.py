@@ -180,11 +180,40 @@ print(right and bool((call(x)[0].host == x * x).all()))
 """
 
 
+# In the child one thread works when another one makes the first kernel ready for which there are workers again.
+FORKS_WHILE_WORKING = """
+import os, sys, threading
+from handwritten_kernels import call_of, squares
+import numpy as np
+call, x = call_of(squares(400)), np.arange(400000)
+call(x)
+right = True
+for turn in range(12):
+    child = os.fork()
+    if child == 0:
+        wrong = []
+        def work():
+            for _ in range(60):
+                if not (call(x)[0].host == x * x).all():
+                    wrong.append(1)
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        call_of(squares(24, 128 + turn))
+        for thread in threads:
+            thread.join()
+        os._exit(len(wrong))
+    right = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0 and right
+print(right)
+"""
+
+
+@pytest.mark.parametrize("source", [FORKS, FORKS_WHILE_WORKING], ids=["alone", "while others work"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_process_works_without_its_parents_threads() -> None:
+def test_a_child_process_works_without_its_parents_threads(source: str) -> None:
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": paths}
     out = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FORKS], capture_output=True, text=True, check=True, env=environment, timeout=120
+        [sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True, check=True, env=environment, timeout=120
     )
     assert out.stdout.strip() == "True"
