@@ -48,7 +48,6 @@ PYTHON = (
     *(
         "PyErr_CheckSignals",
         "PyErr_NoMemory",
-        "PyGILState_Check",
         "PyGILState_Ensure",
         "PyGILState_Release",
         "PyEval_SaveThread",

@@ -9,18 +9,9 @@
 
 @table = global [{table} x ptr] zeroinitializer
 
-; What long loops poll: handlers of signals run, in the processor's usual mode; 1 if one of them raised. A loop of which nobody
-; knew that it is long runs with the interpreter's lock; then this is where other threads get it.
+; What kernels poll: handlers of signals run, in the processor's usual mode; 1 if one of them raised.
 define i32 @poll() {
   {unflushed}
-  %holds = call i32 $PyGILState_Check()
-  %alone = icmp eq i32 %holds, 0
-  br i1 %alone, label %ask, label %yield
-yield:
-  %thread = call ptr $PyEval_SaveThread()
-  call void $PyEval_RestoreThread(ptr %thread)
-  br label %ask
-ask:
   %gil = call i32 $PyGILState_Ensure()
   %rc = call i32 $PyErr_CheckSignals()
   call void $PyGILState_Release(i32 %gil)
