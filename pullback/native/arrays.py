@@ -168,8 +168,39 @@ def _in_memory(code: Code, array: Memory, places: Places, lanes: int | None) -> 
     if step == -1:
         return code.shuffle(read(code.offset(pointer, [(1 - lanes, size)]), lanes), range(lanes)[::-1])
     if 1 < step <= 4:
-        return code.shuffle(read(pointer, (lanes - 1) * step + 1), [step * lane for lane in range(lanes)])
+        phase, span = 0, (lanes - 1) * step + 1
+        if len(apart) > 1 and apart[-2:] == [step, 1] and places[-2][1] == 1 and isinstance(places[-1][0], int):
+            phase, span = places[-1][0], lanes * step  # whole rows of a few elements: what lies between them is theirs too
+            pointer = code.offset(array.pointer, parts[:-1])
+        return _every(code, pointer, read, array.kind, range(phase, phase + (lanes - 1) * step + 1, step), span)
     return code.joined([read(code.offset(pointer, [(lane * step, size)]), None) for lane in range(lanes)])
+
+
+def _every(code: Code, pointer: Value, read: Callable[[Value, int], Value], kind: str, wanted: range, span: int) -> Value:
+    """The elements at these places, of `span` that may be read, by vectors of the machine: each is read once."""
+    size = size_of(kind)
+    wide = code.module.vector_bytes // size
+
+    def whole(first: int) -> Value:
+        """The elements from the vector's first one on, and anything where there are no more."""
+        count = min(wide, span - first)
+        part = read(code.offset(pointer, [(first, size)]), count)
+        return code.shuffle(part, [min(i, count - 1) for i in range(wide)])
+
+    found = []
+    for start in range(0, len(wanted), wide):
+        piece = wanted[start : start + wide]
+        out: Value | None = None
+        for first in range(piece[0] // wide * wide, piece[-1] + 1, wide):
+            inside = [first <= place < first + wide for place in piece]
+            if out is None:
+                out = code.shuffle(whole(first), [min(place - first, wide - 1) for place in piece] + [0] * (wide - len(piece)))
+            else:
+                taken = [wide + place - first if own else i for i, (own, place) in enumerate(zip(inside, piece))]
+                out = code.shuffle(out, taken + [0] * (wide - len(piece)), whole(first))
+        assert out is not None
+        found.append(code.shuffle(out, range(len(piece))))
+    return code.joined(found)
 
 
 def _in_registers(code: Code, array: Registers, places: Places, lanes: int | None) -> Value:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.native import along, index, loops, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
+from pullback.native.compile import Target
 from pullback.native.emit import Arrays, Emitter, kind_of
 from pullback.native.graph import Graph, element
 from pullback.native.ir import Code, Module, Value
@@ -24,27 +25,25 @@ attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
 
 
 # Above this weight the blocks of rows are divided among threads.
-PARALLEL = 1_000_000
+PARALLEL = 250_000
 
 
-def build(program: Program, graph: Graph, vector_bytes: int) -> Kernel:
-    """The kernel of a Program, whose graph this is. Raises `Refused` where there is no native code for an operation."""
-    by_rows = plan(graph, vector_bytes)
+def build(program: Program, graph: Graph, processor: Target) -> Kernel:
+    """The kernel of a Program, whose graph this is, for a processor. Raises `Refused` where an operation has no native code."""
+    by_rows = plan(graph, processor.vector_bytes)
     apart = {name.name for name in graph.outputs} - {name.name for name in graph.inputs} - graph.constants.keys()
     divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
-    writing = _Writing(graph, vector_bytes, by_rows, False)
+    writing = _Writing(graph, processor, by_rows, False)
     if by_rows is None or not divided or writing.code.weight < PARALLEL:
         return writing.kernel(program, 1)
-    return _Writing(graph, vector_bytes, by_rows, True).kernel(
-        program, max(by_rows.rows // by_rows.block, 1), writing.code.weight
-    )
+    return _Writing(graph, processor, by_rows, True).kernel(program, max(by_rows.rows // by_rows.block, 1), writing.code.weight)
 
 
 class _Writing:
     """A graph's kernel, as it is written."""
 
-    def __init__(self, graph: Graph, vector_bytes: int, by_rows: Plan | None, parallel: bool) -> None:
-        self.module = Module(vector_bytes)
+    def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> None:
+        self.module = Module(processor.vector_bytes, processor.fma)
         self.code = code = Code(self.module)
         self.by_rows = by_rows
         arrays: Arrays = {}

@@ -7,7 +7,36 @@ speed of memory, on all processors. Code of our own begins at once and keeps sma
 - loops whose steps are light, for each kernel of theirs costs XLA more than it takes;
 - what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors.
 
-It never takes large products of matrices (`LARGE_PRODUCT`), which libraries compute better, nor what has no native rule.
+It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes, nor
+what has no native rule; and no elementwise pass that XLA is quick in (`clusters.SAVED`), unless it is light, or so long
+(`SHORT`) that it matters little how soon the second thread comes.
+
+The limits are set by the least times of 175 programs, native and XLA's in turns, on two cores with AVX-512 that others used at
+the same time (so large ones vary by 40 %, and XLA's are the luckier). How many times as quick as XLA native code is; behind the
+stroke what is left to XLA for it:
+
+    x + y a, 16 / 4096 / 65536 / 2^20 numbers          4.0  3.0  1.6 | 0.6 to 1.0
+    tanh, products, a quotient, as many                4.0  1.7 | 0.8  0.5 to 0.7
+    sum of 16 / 4096 / 65536 / 2^20; variance of 2^20  4.3  4.8  2.8 | 0.8 to 1.4; 1.2 to 2.3
+    sum along axis 0 and 1 of 1000x100, 100000x3       3.0  2.6  16  20
+    softmax of 64x64 / 1024x256, layernorm             2.1  1.0 to 1.4; 3.8  2.0
+    x.T + 1, 32x32 / 256x256 / 1024x1024               3.4 | 0.7 to 1.4  0.5 to 1.0
+    products of 8^3 / 32^3 / 64^3 / 128^3 / 256^3      5.0  3.7  2.0 | 0.9 to 1.3  0.3 to 0.6
+    256x256 by 256; 1000x8 by 8x8; 1000x16 by 16x64    2.1  3.4 | 1.4
+    network, width 16 / 64 / 128, batch 1, gradient    4.4  3.8  3.0; 2.6  2.6  3.3
+    the same, batch 16                                 5.0  2.4  1.5; 3.6  2.0 | 1.0
+    the same, batch 256                                2.1 | 1.1  0.8; 2.5 | 1.0  0.7
+    attention, 8x8 / 32x16 / 4x32x16 / 128x64          5.8  2.9  1.6 | 0.7
+    convolution, 3 to 8 channels of 32x32; 16 of 64^2  5.3 | 1.0
+    cumsum of 100 / 10^4 / 10^6                        4.8  2.8  2.8 to 5
+    gather and scatter-add, 100 / 10^4 / 5 10^5        3.9  1.6 | 0.9 to 1.1; 4.3  1.7 | 1.0 to 1.3
+    recurrent network, 4 / 32 / 64 / 128 units         1.7  2.2  1.1 to 1.4  1.0; 64 units, batch 32 | 0.6 to 1.7
+    scan of sin, 100 steps of 1 / 1000 / 10^5 numbers  2.2  3.5  4.2
+    stencils in a loop, 16x16 / 64x64 / 256x256        2.8  1.7  1.6
+    blur and Sobel filter, 32x32 / 256x256 / 1024^2    3.6  1.4 | 1.1; 3.4  1.5 | 1.1 to 1.7
+    float16 and bfloat16, tanh and so on, 65536        1.3  1.7; product of 64^3 2.0  1.6
+    hash of 100 / 10^5 / 10^6 integers; x // y, 10^5   3.9  1.7 | 1.1; 2.6
+    cholesky, solve, hessian of 8; 100 products of 4x4 5.2  5.1  4.8; 26
 
 Of a program that is XLA's, loops for which the same is true are native code that XLA calls (`handler.py`), and so are groups of
 elementwise operations that XLA is slow in (`clusters.py`). The engine asks for them while it writes the program that is to run
@@ -30,6 +59,7 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from pullback.core.dtypes import kind
 from pullback.core.modes import current_mode, overriding
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
@@ -38,7 +68,8 @@ from pullback.native import compile as compiling
 from pullback.native import entry
 from pullback.native.build import build
 from pullback.native.checked import CheckedExecutable
-from pullback.native.clusters import grouped
+from pullback.native.clusters import SAVED, grouped
+from pullback.native.emit import is_formula, kind_of
 from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
 from pullback.native.handler import registered
@@ -49,10 +80,15 @@ from pullback.program.cost import cost
 from pullback.program.equality import param_key
 from pullback.program.program import Program
 
-LIGHT = 300_000  # weight, some 45 us: up to here XLA's beginning, and its kernels', are what counts
+LIGHT = 200_000  # weight, some 30 us: up to here XLA's beginning, and its kernels', are what counts
+KEYED = 100_000  # below it a program of random keys, which the entry takes the long way, is better left to XLA
 LIGHT_STEP = 300_000  # of one step of a loop
+SERIAL = 500_000  # of sums over all rows, which one thread computes
+SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second thread helps us, its threads have done it
 HEAVY = 200_000_000  # weight: of what is so heavy, nothing is known to be better by rows
-LARGE_PRODUCT = 128**3  # multiplications
+LARGE_PRODUCT, LARGE_STEP = 80**3, 50**3  # multiplications, of a product of matrices and of one in the step of a loop
+WINDOWS = 1_000_000  # weight of a program with convolutions: XLA takes 60 us to begin one
+LARGE_TRANSPOSE = 1 << 15  # elements: beyond, each is in another line of the cache
 MOST_FLOPS = 1e11  # of a Program that is looked at at all
 
 MODES = ("off", "on", "check", "always")
@@ -200,7 +236,7 @@ def refusal(program: Program) -> str | None:
     if missing is not None:
         return missing
     try:
-        build(program, record(program), compiling.host().vector_bytes)
+        build(program, record(program), compiling.host())
     except (Refused, TooLong) as reason:
         return str(reason)
     return None
@@ -218,10 +254,14 @@ def _choose(program: Program, wanted: str) -> Choice:
         return Choice(None, "it takes so long that nothing is gained by a quick start")
     try:
         graph = record(program)
-        product = _largest_product(graph)
-        if wanted != "always" and product > LARGE_PRODUCT:
-            return Choice(None, f"its largest product of matrices takes {product} multiplications, which libraries do better")
-        kernel = build(program, graph, compiling.host().vector_bytes)
+        inside = [part for node in graph.nodes for part in node.graphs]
+        for part, limit in [(graph, LARGE_PRODUCT), *[(part, LARGE_STEP) for part in inside]]:
+            product = _largest_product(part)
+            if wanted != "always" and product > limit:
+                return Choice(
+                    None, f"its largest product of matrices takes {product} multiplications, which libraries do better"
+                )
+        kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
         return Choice(None, str(reason))
     if kernel.arrays > MAX_ARRAYS:
@@ -230,10 +270,19 @@ def _choose(program: Program, wanted: str) -> Choice:
     estimate = f"{kernel.weight:.3g} vector instructions, some {kernel.weight * SECONDS_A_WEIGHT * 1e6:.3g} us"
     if wanted == "always":
         return Choice(kernel, f"the mode is 'always'; {estimate}")
-    if kernel.weight <= LIGHT:
+    turned = _largest_transpose(graph)
+    if turned > LARGE_TRANSPOSE and step is None:
+        return Choice(None, f"it transposes {turned} elements")
+    if kernel.weight < KEYED and any([kind(type.dtype) == "k" for type in (*kernel.inputs, *kernel.outputs)]):
+        return Choice(None, f"it is light, and takes or returns random keys: {estimate}")
+    if kernel.weight <= (WINDOWS if any([node.name == "convolution" for node in graph.nodes]) else LIGHT):
         return Choice(kernel, f"it is light: {estimate}")
     if step is not None and step <= LIGHT_STEP:
         return Choice(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
+    if kernel.by_rows and kernel.blocks == 1 and kernel.weight > SERIAL:
+        return Choice(None, f"it sums over all rows, in one thread: {estimate}")
+    if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):
+        return Choice(None, f"XLA is as quick in its elementwise operations: {estimate}")
     if kernel.by_rows and kernel.weight <= HEAVY:
         return Choice(kernel, f"it is one pass over rows; {estimate}")
     return Choice(None, f"it is heavy, and no pass over rows: {estimate}")
@@ -257,10 +306,37 @@ def _largest_product(graph: Graph) -> int:
     return max(found)
 
 
+def _pays(graph: Graph) -> bool:
+    """Whether there is more in a graph than elementwise operations that XLA is quick in."""
+    return any([not _is_quick(node) for node in graph.nodes])
+
+
+def _is_quick(node: Node) -> bool:
+    """Whether XLA is quick in an operation: one pass over memory, and vectors."""
+    if not is_formula(node):
+        return False
+    dtype, name = node.results[0].dtype, node.name
+    divides = dtype.kind in "iu" and name in ("divide", "remainder")
+    return not divides and kind_of(node.results[0]) not in ("f16", "bf16") and name not in SAVED.get(dtype.name, ())
+
+
+def _largest_transpose(graph: Graph) -> int:
+    """The elements of the largest array whose rows are made columns."""
+    turned = [node for node in _nodes(graph) if node.name == "transpose" and node.params["permutation"][-1] != _last(node)]
+    return max([math.prod(node.results[0].shape) for node in turned], default=0)
+
+
+def _last(node: Node) -> int:
+    return len(node.results[0].shape) - 1
+
+
 def _heaviest_step(kernel: Kernel, graph: Graph) -> float | None:
-    """The weight of the heaviest step of a loop; None if there is no loop, or there is much besides loops."""
-    loops = [node for node in graph.nodes if node.name in ("scan", "while")]
-    if not loops:
-        return None
-    trips: int = max([node.params.get("length", UNKNOWN_TRIPS) for node in loops])
-    return kernel.weight / max(trips, 1)
+    """The weight of a step of the longest loop; None if there is no loop. Sums up to each element are loops, too."""
+    trips = [_trips(node) for node in graph.nodes if node.name in ("scan", "while", "accumulate")]
+    return kernel.weight / max(*trips, 1) if trips else None
+
+
+def _trips(node: Node) -> int:
+    params = node.params
+    length: int = node.operands[0].shape[params["axis"]] if node.name == "accumulate" else params.get("length", UNKNOWN_TRIPS)
+    return length

@@ -49,6 +49,12 @@ class Target(NamedTuple):
             return 32 if "+avx" in self.features.split(",") or self.cpu == "x86-64-v3" else 16
         return 16
 
+    @property
+    def fma(self) -> bool:
+        """Whether it has fused multiply-add."""
+        intel = self.triple.startswith("x86_64")
+        return not intel or "+fma" in self.features.split(",") or self.cpu in ("x86-64-v3", "x86-64-v4")
+
 
 @functools.cache
 def unavailable() -> str | None:

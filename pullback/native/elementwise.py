@@ -23,7 +23,7 @@ _ROUNDING = {
     "floor": "floor", "ceil": "ceil", "round_nearest_even": "roundeven", "round_nearest_afz": "round", "sqrt": "sqrt",
 }  # fmt: skip
 
-WEIGHTS = {"divide": 4.0, "remainder": 20.0, "sqrt": 6.0}
+WEIGHTS = {"divide": 4.0, "remainder": 20.0, "sqrt": 10.0}
 
 
 def weight(name: str) -> float:
@@ -242,7 +242,7 @@ def _power(code: Code, name: str, operands: list[Value], params: Any, kind: str)
     """
     x, y = operands
     number = y.number
-    if number is None or not is_float(kind) or number * 2 != int(number * 2) or not 0 < abs(number) <= 2:
+    if number is None or not is_float(kind) or abs(number) not in (0.5, 1.0, 1.5, 2.0):
         return functions.apply(code, name, operands)
     one = code.constant(1, kind, x.lanes)
     whole, half = divmod(abs(number), 1)

@@ -39,6 +39,7 @@ _MEMORY = _LLVM | {kind: _LLVM[raw] for kind, raw in MEMORY_KINDS.items()}
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
+SLOW = {"fdiv": 4.0, "sqrt": 10.0, "div": 20.0}  # the weights of a division and a root in float32, and of integers' division
 MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
 POLLED_WEIGHT = 1 << 22  # a long loop asks about every so many instructions, some 1 ms, whether it is to stop
 
@@ -308,7 +309,15 @@ class Code:
 
     def binary(self, name: str, x: Value, y: Value) -> Value:
         """An instruction of LLVM's of two operands of one type."""
-        return self.pure(f"{name} {x}, {y.text}", x.kind, x.lanes)
+        return self.pure(f"{name} {x}, {y.text}", x.kind, x.lanes, self._cost(name, x))
+
+    def _cost(self, name: str, x: Value) -> float:
+        """How many usual instructions one of LLVM's takes. Processors have no division of vectors of integers."""
+        if name in ("fdiv", "sqrt"):
+            return SLOW[name] * (2.0 if x.kind == "f64" else 1.0)
+        if name in ("sdiv", "udiv", "srem", "urem"):
+            return SLOW["div"] * (min(x.lanes, self.module.vector_bytes // size_of(x.kind)) if x.lanes else 1)
+        return 1.0
 
     def intrinsic(self, name: str, *operands: Value, kind: str | None = None, extra: str = "", of: str = "") -> Value:
         """One of LLVM's functions, which are overloaded by the type of their operands; `extra` operands are given as text."""
@@ -324,7 +333,7 @@ class Code:
         types = ", ".join([value.type for value in operands] + ([extra.split()[0]] if extra else []))
         self.module.declarations[called] = f"declare {result.type} {called}({types})"
         given = ", ".join([f"{value}" for value in operands] + ([extra] if extra else []))
-        return self.pure(f"call {result.type} {called}({given})", kind, first.lanes)
+        return self.pure(f"call {result.type} {called}({given})", kind, first.lanes, self._cost(name, first))
 
     def compare(self, predicate: str, x: Value, y: Value) -> Value:
         """`fcmp` or `icmp`, by the kind: eq ne lt le gt ge; NaN is not equal to itself, and in no order."""

@@ -36,6 +36,7 @@ from pullback.native.arrays import (
 from pullback.native.flow import Row
 from pullback.native.ir import Code, Index, Value, is_float, is_signed, limits, size_of
 
+SUM_VECTORS = 16  # that are summed at a time, when several sums are taken: half of the registers
 _VECTOR = {"and": "and", "or": "or", "xor": "xor", "add": "add", "multiply": "mul"}
 
 
@@ -118,9 +119,13 @@ class Reduction:
             rows = list(indices(shape[:axis] + shape[axis + 1 :]))
             vectors = len(rows) * -(-shape[axis] * size_of(kind) // code.module.vector_bytes)
             unrolled = self.count if self.count * vectors <= 128 else max(1, 64 // vectors)
+            if self.count > unrolled:
+                prepared(code, self.array)
+            cuts = _halved(shape[axis], code.module.vector_bytes // max(4, size_of(kind)))
+            found = self._rows(axis, [(row, start, lanes) for row in rows for start, lanes in cuts], unrolled)
             values = np.empty(shape[:axis] + shape[axis + 1 :], object)
-            for row, value in zip(rows, self._rows(axis, rows, 0, shape[axis], unrolled)):
-                values[row] = value
+            for i, row in enumerate(rows):
+                values[row] = code.joined(found[i * len(cuts) : (i + 1) * len(cuts)])
             return Registers(shape, kind, axis, values)
         axis = max([i for i, size in enumerate(shape) if size > 1])
         lanes, apart, size = block_lanes(code, shape[axis], kind), strides(shape), size_of(kind)
@@ -131,7 +136,7 @@ class Reduction:
             rows = [(*outer[:-1], code.plus(code.times(outer[-1], tile), i)) for i in range(tile)] if outer else [()]
 
             def block(start: Index, lanes: int) -> None:
-                for row, value in zip(rows, self._rows(axis, [(*row, *behind) for row in rows], start, lanes, 4)):
+                for row, value in zip(rows, self._rows(axis, [((*row, *behind), start, lanes) for row in rows], 4)):
                     whole = (*row, start, *behind)
                     code.store(value, code.offset(pointer, [(i, n * size) for i, n in zip(whole, apart)]))
 
@@ -140,19 +145,19 @@ class Reduction:
         flow.nest(code, [*shape[: axis - 1], shape[axis - 1] // tile] if axis else [], tiled)
         return Memory(pointer, shape, kind)
 
-    def _rows(self, axis: int, rows: Sequence[Row], start: Index, lanes: int, unrolled: int) -> list[Value]:
-        """Vectors of the result that begin at `start` along `axis`, one for each of these indices of the other axes."""
-        vector = lanes if lanes > 1 else None
+    def _rows(self, axis: int, rows: Sequence[tuple[Row, Index, int]], unrolled: int) -> list[Value]:
+        """Vectors of the result along `axis`: of each the indices of the other axes, its first place and its lanes given."""
+        vectors = [lanes if lanes > 1 else None for _, _, lanes in rows]
 
         def step(reduced: Row, carry: list[Value]) -> list[Value]:
             out = []
-            for row, value in zip(rows, carry):
+            for (row, start, _), vector, value in zip(rows, vectors, carry):
                 kept = [*at_first(*row[:axis]), (start, 1 if vector else 0), *at_first(*row[axis:])]
                 element = at(self.code, self.array, self.whole(kept, at_first(*reduced)), vector)
                 out.append(self.combine(value, self.code.spread(element, vector)))
             return out
 
-        begin = [self.code.constant(neutral(self.how, self.kind), self.kind, vector)] * len(rows)
+        begin = [self.code.constant(neutral(self.how, self.kind), self.kind, vector) for vector in vectors]
         found = flow.fold(self.code, self.sizes, begin, step, self.merging, unrolled)
         return [self.started(value) for value in found]
 
@@ -162,7 +167,7 @@ class Reduction:
         code, shape, kind = self.code, self.shape, self.kind
         if pointer is None and math.prod(shape) <= 16:
             rows = list(indices(shape))
-            found = [value for i in range(0, len(rows), 8) for value in self._sums(rows[i : i + 8])]
+            found = self._sums(rows)
             values = np.empty(shape, object)
             for row, value in zip(rows, found):
                 values[row] = value
@@ -189,6 +194,8 @@ class Reduction:
         along = max(range(len(self.sizes)), key=lambda i: (self.sizes[i] > 1, i))
         length = self.sizes[along]
         lanes = block_lanes(code, length, kind)
+        while lanes > 1 and len(rows) * lanes * max(4, size_of(kind)) > SUM_VECTORS * code.module.vector_bytes:
+            lanes = -(-lanes // 2)
         outer = [size for i, size in enumerate(self.sizes) if i != along]
 
         def part(blocks: int, lanes: int, first: int) -> list[Value]:
@@ -202,6 +209,8 @@ class Reduction:
                 return [self.combine(value, code.spread(element, vector)) for value, element in zip(carry, found)]
 
             begin = [code.constant(neutral(self.how, kind), kind, vector)] * len(rows)
+            if math.prod(outer) * blocks > 8:
+                prepared(code, self.array)
             found = flow.fold(code, [*outer, blocks], begin, step, self.merging, 8)
             return [self.across(value) for value in found]
 
@@ -210,6 +219,17 @@ class Reduction:
         if length % lanes:
             totals = self.merge(totals, part(1, length % lanes, whole * lanes))
         return [self.started(value) for value in totals]
+
+
+def _halved(count: int, wide: int) -> list[tuple[int, int]]:
+    """A vector in parts, from where on and how many lanes: whole vectors of the machine, as many as a power of two, for others
+    become poor code as the carry of a loop; what is left is the last part."""
+    parts, start = [], 0
+    while count - start > wide:
+        part = wide << ((count - start) // wide).bit_length() - 1
+        parts.append((start, part))
+        start += part
+    return [*parts, (start, count - start)] if count > start else parts
 
 
 def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, pointer: Value | None = None) -> Array:
@@ -227,7 +247,7 @@ def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, 
         flat = view(code, array, it.shape, lambda places: it.whole(places, [(0, 0)] * len(it.axes)))
         one = Formula(it.shape, it.kind, lambda places, lanes: it.started(at(code, flat, places, lanes)), [flat])
         return in_registers(code, one) if pointer is None else one
-    if it.count > 64 or pointer is not None:
+    if it.count > 64 or pointer is not None:  # in this scope, for both ways
         prepared(code, array)
     ways = []
     if math.prod(it.shape) > 1:

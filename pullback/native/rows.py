@@ -71,8 +71,19 @@ def plan(graph: Graph, vector_bytes: int) -> Plan | None:
         except NotByRows:
             continue
         if ROWS in flags.values() and not _large_before(graph, flags):
-            return Plan(prefix, flags, _block(graph, prefix, flags, vector_bytes))
+            block = _block(graph, prefix, flags, vector_bytes)
+            if not _across_lines(graph, prefix, flags, block):
+                return Plan(prefix, flags, block)
     return None
+
+
+def _across_lines(graph: Graph, prefix: Shape, flags: dict[str, str], block: int) -> bool:
+    """Whether blocks go beyond a line of rows in views, of which each element would be looked for. In a loop that is little."""
+    if len(prefix) == 1 or prefix[-1] % block == 0 or any([node.graphs for node in graph.nodes]):
+        return False
+    read = {value.name for node in graph.nodes if node.results[0].name in flags for value in node.operands}
+    views = [node for node in graph.nodes if node.name in _MOVES and node.results[0].name not in flags]
+    return any([node.results[0].name in read and node.results[0].shape[: len(prefix)] == prefix for node in views])
 
 
 def _large_before(graph: Graph, flags: dict[str, str]) -> bool:

@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 from handwritten_kernels import adding_one, kernel_text, needs_entry
 
+import pullback as pb
+import pullback.numpy as pnp
 from pullback.engine import disk
 from pullback.native import compile as compiling
+from pullback.native.build import build
 from pullback.native.compile import Target, loaded, object_code
+from pullback.native.record import record
 
 TARGETS = {
     "v2": Target("x86_64-unknown-linux-gnu", "x86-64-v2"),
@@ -54,9 +58,20 @@ def test_a_kernel_compiles_for_other_processors(name: str, instruction: str) -> 
     assert len(object_code(WIDE, target, kept=False)) > 300
 
 
-@pytest.mark.parametrize("name, width", [("v2", 16), ("v3", 32), ("v4", 64), ("aarch64", 16)])
-def test_the_width_of_vectors(name: str, width: int) -> None:
+@pytest.mark.parametrize("name, width, fma", [("v2", 16, False), ("v3", 32, True), ("v4", 64, True), ("aarch64", 16, True)])
+def test_what_processors_have(name: str, width: int, fma: bool) -> None:
     assert TARGETS[name].vector_bytes == width
+    assert TARGETS[name].fma == fma
+    assert not Target("x86_64-linux", "znver3", "+avx2,-fma").fma
+    assert Target("x86_64-linux", "znver3", "+avx2,+fma").fma
+
+
+def test_kernels_are_written_for_their_processor() -> None:
+    """Without fused multiply-add its emulation, which takes a call for each number, is not asked for."""
+    program = pb.jit(pnp.exp).trace(pb.ArrayType((64,), "float64")).program
+    with_it, without = (build(program, record(program), TARGETS[name]).source for name in ("v3", "v2"))
+    assert "@llvm.fma" in with_it and "@llvm.fma" not in without
+    assert "fma" not in compiling.assembly(without, TARGETS["v2"])
 
 
 def test_loops_stay_as_they_were_written() -> None:

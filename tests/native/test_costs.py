@@ -1,0 +1,118 @@
+"""Who runs a Program: what is chosen for common programs, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from handwritten_kernels import needs_entry
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import lax
+from pullback.native.build import build
+from pullback.native.choice import native_mode
+from pullback.native.compile import host
+from pullback.native.record import record
+from pullback.native.rows import plan
+
+pytestmark = needs_entry
+
+
+def array(*shape: int, dtype: str = "float32") -> Any:
+    return pb.ArrayType(shape, dtype)
+
+
+def repeated(x: Any, w: Any) -> Any:
+    return lax.scan(lambda h, _: (pnp.tanh(h @ w), None), x, None, length=100)[0]
+
+
+CHOSEN = {
+    "light": (lambda x: x + 1.0, [array(8)], "native", "it is light"),
+    "slow function": (lambda x: pnp.sin(x) + x, [array(1000, 1000)], "native", "one pass over rows"),
+    "quick function": (lambda x: pnp.tanh(x) + x, [array(1000, 1000)], "xla", "as quick"),
+    "normalised rows": (lambda x: x / pnp.sum(x, axis=1, keepdims=True), [array(1000, 1000)], "native", "one pass over rows"),
+    "half precision": (lambda x: pnp.tanh(x) + x, [array(1000, 1000, dtype="bfloat16")], "native", "one pass over rows"),
+    "large sum": (lambda x: pnp.sum(x * x), [array(1_000_000, dtype="float64")], "xla", "one thread"),
+    "loop": (repeated, [array(64), array(64, 64)], "native", "light"),
+    "large loop": (repeated, [array(32, 64), array(64, 64)], "xla", "131072 multiplications"),
+    "convolution": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME"),
+        [array(1, 3, 32, 32), array(8, 3, 3, 3)],
+        "native",
+        "light",
+    ),
+    "cumsum": (pnp.cumsum, [array(1_000_000)], "native", "light steps"),
+    "small product": (lambda x, y: x @ y, [array(64, 64), array(64, 64)], "native", "light"),
+    "large product": (lambda x, y: x @ y, [array(128, 128), array(128, 128)], "xla", "largest product"),
+    "small transpose": (lambda x: x.T + 1.0, [array(64, 64)], "native", "light"),
+    "large transpose": (lambda x: x.T + 1.0, [array(1024, 1024)], "xla", "transposes 1048576"),
+    "swapped matrices": (lambda x: pnp.sin(pnp.swapaxes(x, 0, 1)), [array(100, 100, 64)], "native", "rows"),
+    "keys": (lambda key: pb.random.uniform(key, (8,)), [pb.random.key(0)], "xla", "random keys"),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_who_runs_it(name: str) -> None:
+    function, args, tier, reason = CHOSEN[name]
+    with native_mode("on"):
+        found = pb.jit(function).explain(*args)
+    assert found.tier == tier and reason in found.reason, found
+
+
+def program(function: Any, *args: Any) -> Any:
+    return pb.jit(function).trace(*args).program
+
+
+def cross(x: Any) -> Any:
+    return x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+
+
+@pytest.mark.parametrize(
+    "function, args", [(cross, [array(256, 256)]), (lambda x, y: x[:, None] * y, [array(1000), array(1000)])]
+)
+def test_blocks_stay_within_the_lines_of_views(function: Any, args: list[Any]) -> None:
+    """Else each element is looked for by divisions: ten times as many instructions."""
+    graph = record(program(function, *args))
+    found = plan(graph, 64)
+    assert found is not None and len(found.prefix) == 1
+
+
+def test_blocks_may_go_beyond_lines_in_memory() -> None:
+    found = plan(record(program(lambda x: x + 1.0, array(250, 250))), 64)
+    assert found is not None and found.prefix == (250, 250)
+
+
+def weight(function: Any, *args: Any) -> float:
+    made = program(function, *args)
+    return build(made, record(made), host()).weight
+
+
+def test_slow_instructions_weigh_more() -> None:
+    x, y = array(4096), array(4096)
+    assert weight(lambda x, y: x / y, x, y) > 1.5 * weight(lambda x, y: x * y, x, y)
+    assert weight(pnp.sqrt, x) > 2 * weight(pnp.negative, x)
+    assert weight(lambda x, y: x // y, array(4096, dtype="uint32"), array(4096, dtype="uint32")) > 20 * 4096
+
+
+def test_a_matrix_product_in_a_loop_stores_its_vector_once_a_step() -> None:
+    """Not once for each row of the matrix."""
+    made = program(repeated, array(64), array(64, 64))
+    lines = build(made, record(made), host()).source.splitlines()
+    loops = [i for i, line in enumerate(lines) if line.startswith("loop")]
+    stores = [i for i, line in enumerate(lines) if line.startswith("store <64 x float>")]
+    assert len(loops) == 2 and [sum(i > start for start in loops) for i in stores[:-1]] == [1]
+
+
+def test_long_vectors_are_carried_in_parts_that_are_powers_of_two() -> None:
+    made = program(lambda x: pnp.sum(x, axis=0), array(1000, 100))
+    source = build(made, record(made), host()).source
+    assert "phi <64 x float>" in source and "phi <100 x float>" not in source
+
+
+def test_neighbours_are_read_once() -> None:
+    """The coordinates of points, which lie one behind another."""
+    made = program(lambda x: x[:, 0] * x[:, 1] + x[:, 2], array(4096, 3))
+    source = build(made, record(made), host()).source
+    block = 4 * host().vector_bytes // 4  # elements of a block of rows, of which three numbers each are read
+    assert source.count("= load <") == 3 * block * 4 // host().vector_bytes

@@ -1,0 +1,24 @@
+"""Powers whose exponent is known while code is written, against NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from programs import compiled
+
+import pullback.numpy as pnp
+
+BASES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("exponent", [np.inf, -np.inf, np.nan, 0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 2.5, 3.0, 1e38])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("how", ["eager", "native"])
+def test_known_exponents(dtype: str, exponent: float, how: str) -> None:
+    x = np.array(BASES, dtype)
+    number = np.asarray(exponent, dtype)
+    with np.errstate(all="ignore"):
+        expected = np.power(x, np.full(x.shape, number))  # of one number NumPy takes the root, which is less exact about -inf
+    found = np.asarray(compiled(lambda x: pnp.power(x, pnp.asarray(number)), how)(pnp.asarray(x)))
+    np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 1e-14)
+    np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
