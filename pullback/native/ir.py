@@ -40,6 +40,7 @@ _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
 SLOW = {"fdiv": 4.0, "sqrt": 10.0, "div": 20.0}  # the weights of a division and a root in float32, and of integers' division
+ON_STACK, STACK = 1 << 12, 1 << 16  # arrays of up to so many bytes lie on the stack, and all of them take so many at most
 MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
 POLLED_WEIGHT = 1 << 22  # a long loop asks about every so many instructions, some 1 ms, whether it is to stop
 
@@ -129,6 +130,7 @@ class Code:
         self.lines: list[str] = []
         self.allocated: list[str] = []
         self.workspace = 0  # bytes of it that are in use
+        self.stack = 0  # bytes of it that are in use
         self.weight = 0.0
         self.trips = 1.0
         self.block = "entry"
@@ -250,8 +252,10 @@ class Code:
     # ---- memory ----
 
     def allocate(self, size: int) -> Value:
-        """Memory for the length of the call: on the stack if it is small, else in the workspace."""
-        if size <= 4096:
+        """Memory for the length of the call: on the stack if it is small and there is room, else in the workspace. A thread's
+        stack may be no more than some hundred KiB."""
+        if size <= ON_STACK and self.stack + size <= STACK:
+            self.stack += -(-size // 64) * 64
             name = f"%{self.fresh('a')}"
             self.allocated.append(f"{name} = alloca [{max(size, 1)} x i8], align 64")
             return Value(name, "ptr")
@@ -447,12 +451,12 @@ class Code:
 
     def _state(self) -> tuple[Any, ...]:
         counts = len(self.lines), len(self.allocated), len(self.scopes)
-        return (*counts, self._count, self.block, self.workspace, self.stops, self.trips, self.weight)
+        return (*counts, self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight)
 
     def _return_to(self, state: tuple[Any, ...]) -> None:
         lines, allocated, scopes, *rest = state
         del self.lines[lines:], self.allocated[allocated:], self.scopes[scopes:]
-        self._count, self.block, self.workspace, self.stops, self.trips, self.weight = rest
+        self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight = rest
 
     # ---- indices ----
 

@@ -5,12 +5,14 @@ What is right is what the program computes eagerly, or in a loop of Python's.
 
 from __future__ import annotations
 
+import contextvars
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from programs import compiled, leaves
+from programs import compiled, leaves, native_mode
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -104,3 +106,26 @@ def test_pads_that_cut_more_than_there_is(side: int, size: int) -> None:
     with pb.default_bits(64):
         (found,) = leaves(compiled(lambda x: lax.pad(x, 7.0, [config]), "native")(x))
     np.testing.assert_array_equal(found, expected)
+
+
+def test_many_arrays_leave_the_stack_alone() -> None:
+    """The stack of a thread may be small: what a program keeps in memory is on it only in part."""
+
+    def function(x: Any) -> Any:
+        for _ in range(100):
+            x = lax.cummax(pnp.asarray(x).T, 0)
+        return x
+
+    x = rng.standard_normal((32, 32)).astype(np.float32)
+    run = pb.jit(function)
+    found: list[Any] = []
+    with pb.default_bits(32), native_mode("always"):
+        run(x)
+        before = threading.stack_size(1 << 18)
+        try:
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(lambda: found.append(run(x)),))
+            thread.start()
+        finally:
+            threading.stack_size(before)
+        thread.join()
+    np.testing.assert_allclose(found[0], function(x), rtol=1e-3, atol=1e-3)
