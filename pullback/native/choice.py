@@ -59,6 +59,8 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.core.dtypes import kind
 from pullback.core.modes import current_mode, overriding
 from pullback.engine import cache
@@ -279,7 +281,7 @@ def _choose(program: Program, wanted: str) -> Choice:
         return Choice(kernel, f"it is light: {estimate}")
     if step is not None and step <= LIGHT_STEP:
         return Choice(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
-    if kernel.by_rows and kernel.blocks == 1 and kernel.weight > SERIAL:
+    if kernel.by_rows and kernel.blocks == 1 and kernel.weight > SERIAL and not any(map(_is_slow, _nodes(graph))):
         return Choice(None, f"it sums over all rows, in one thread: {estimate}")
     if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):
         return Choice(None, f"XLA is as quick in its elementwise operations: {estimate}")
@@ -309,6 +311,11 @@ def _largest_product(graph: Graph) -> int:
 def _pays(graph: Graph) -> bool:
     """Whether there is more in a graph than elementwise operations that XLA is quick in."""
     return any([not _is_quick(node) for node in graph.nodes])
+
+
+def _is_slow(node: Node) -> bool:
+    """Whether XLA computes an operation's numbers one by one."""
+    return node.name in SAVED.get(node.results[0].dtype.name, ()) and node.results[0].dtype == np.float64
 
 
 def _is_quick(node: Node) -> bool:

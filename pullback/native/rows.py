@@ -149,19 +149,23 @@ class _Analysis:
             elif node.name in ("while", "scan"):
                 marks = self.loop(node, flags, makers)
             else:
-                marks = [self.node(node, given)] * len(node.results)
+                known = [value.name in graph.constants for value in node.operands]
+                marks = [self.node(node, given, known)] * len(node.results)
             flags.update((value.name, mark) for value, mark in zip(node.results, marks) if mark)
             makers.update((value.name, node) for value in node.results)
         return flags
 
-    def node(self, node: Node, given: Sequence[str | None]) -> str | None:
+    def node(self, node: Node, given: Sequence[str | None], known: Sequence[bool]) -> str | None:
+        """What the results of an operation are; `known`, which operands are constants: within a loop these are numbers, as each
+        array that is a constant is an operand of the loop."""
         mapped = ROWS in given
         result = node.results[0]
         if elementwise.is_known(node.name):
-            own = [self.has_rows(value, mark) for value, mark in zip(node.operands, given) if value.shape]
+            pairs = [(value, mark, number) for value, mark, number in zip(node.operands, given, known) if value.shape]
+            own = [self.has_rows(value, mark) for value, mark, _ in pairs]
             if not mapped and not (self.starts(result) and any(own)):
                 return None
-            if not all(own):
+            if not all([one or (number and self.starts(value)) for one, (value, _, number) in zip(own, pairs)]):
                 raise NotByRows(node.name)
             return ROWS
         rule = _MAPPED.get(node.name)
@@ -180,7 +184,7 @@ class _Analysis:
         carry = node.operands[consts : consts + carried]
         if ROWS not in given and not any([self.starts(value) for value in node.results[:carried]]):
             return [None] * len(node.results)
-        marks = [flags.get(value.name) for value in carry]
+        marks = [ROWS if self.has_rows(value, flags.get(value.name)) else flags.get(value.name) for value in carry]
         body = node.graphs[-1]
         if node.name == "scan" and (ROWS in given[consts + carried :] or len(node.results) > carried):
             raise NotByRows("scan")
