@@ -59,6 +59,13 @@ class Node:
         self.graphs = tuple(graphs)
         self.source = source
 
+    def spelled_params(self) -> str:
+        """The parameters as text, numbers in full: NumPy would print eight digits."""
+        plain = {
+            key: (x.dtype.name, x.tobytes()) if isinstance(x, np.ndarray | np.generic) else x for key, x in self.params.items()
+        }
+        return repr(sorted(plain.items()))
+
 
 class Graph:
     """Nodes in the order in which they can be computed. Values are known by their names.
@@ -112,7 +119,7 @@ def simplified(graph: Graph) -> Graph:
             key = (
                 kept.name,
                 tuple([value.name for value in operands]),
-                repr(sorted(kept.params.items())),
+                kept.spelled_params(),
                 tuple([value.type for value in kept.results]),
             )
             if key in seen:

@@ -392,4 +392,4 @@ class _Spelling:
         if not elementwise.is_known(node.name):
             return value.name, axes
         parts = [self(operand, axes if operand.shape else ()) for operand in node.operands]
-        return node.name, repr(sorted(node.params.items())), node.results[0].dtype.name, *parts
+        return node.name, node.spelled_params(), node.results[0].dtype.name, *parts

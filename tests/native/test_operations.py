@@ -20,7 +20,7 @@ from pullback import lax
 from pullback.core.array import as_array
 from pullback.core.dtypes import DTYPES
 from pullback.native.choice import native_mode
-from pullback.native.graph import Refused
+from pullback.native.graph import Node, Refused
 from pullback.ops.reduce_window import reduce_window_max
 from pullback.testing.values import assert_close, host
 
@@ -301,3 +301,9 @@ def test_windows_of_two_widths_of_numbers_at_once() -> None:
         found = pb.jit(lambda *xs: [reduce_window_max(x, **window) for x in xs])(*numbers)
     for one in found:
         assert np.asarray(one).tolist() == [5, 5, 7, 7, 7]
+
+
+def test_parameters_that_are_printed_alike_are_told_apart() -> None:
+    one, other = (Node("reduce", [], [], {"init": np.float64(n)}, (), "") for n in (0.123456789, 0.123456788))
+    alike = Node("reduce", [], [], {"init": np.array(0.123456789)}, (), "")
+    assert one.spelled_params() == alike.spelled_params() != other.spelled_params()
