@@ -408,8 +408,9 @@ def atan2(y: Lanes, x: Lanes, precise: str = "f64") -> Lanes:
     t = where(endless, 1.0, small / where(large.equals(0.0), 1.0, large))
     z = t * t
     angle = fused(t * z, polynomial(z, tables.ARCTANGENT[precise]), t)
-    angle = where(steep, 0.5 * PI[0] - (angle - 0.5 * PI[1]), angle)
-    angle = where(x.bits() < 0, PI[0] - (angle - PI[1]), angle)
+    left = x.bits() < 0
+    flat = where(left, PI[0] - (angle - PI[1]), angle)
+    angle = where(steep, 0.5 * PI[0] - (where(left, -angle, angle) - 0.5 * PI[1]), flat)  # one rounding, on either side
     return angle.with_sign_of(y)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.native import math as functions
+from pullback.native.graph import Refused
 from pullback.native.ir import BITS, MEMORY_KINDS, Code, Value, is_float, is_signed, limits, size_of
 
 _HELD = ("f16", "bf16")  # computed in float32, and rounded after each operation
@@ -170,6 +171,8 @@ def _bitcast(code: Code, name: str, operands: list[Value], params: Any, kind: st
 def _reduce_precision(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
     """Rounded to fewer bits, half to even; what is subnormal in them is 0, what is too large infinite."""
     (x,) = operands
+    if kind == "f16":
+        raise Refused("reduce_precision of float16, which is held as float32")
     wide, (digits, bias) = ("f64", (52, 1023)) if kind == "f64" else ("f32", (23, 127))
     word, lanes = f"u{8 * size_of(wide)}", x.lanes
     exponent, mantissa = params["exponent_bits"], params["mantissa_bits"]

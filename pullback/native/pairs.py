@@ -17,14 +17,38 @@ Parts = tuple[Any, Any]
 
 
 def divide(a: Any, b: Any, c: Any, d: Any) -> Parts:
-    """(a + ib) / (c + id)."""
+    """(a + ib) / (c + id), infinite where the dividend is infinite or the divisor 0, and 0 where the divisor is infinite: what
+    is infinite counts by its direction (C99, G.5.1, example 2)."""
     turned = np.abs(c) < np.abs(d)
     large, small = np.where(turned, d, c), np.where(turned, c, d)
     ratio = small / large
     size = large + small * ratio
-    u = np.where(turned, a * ratio + b, a + b * ratio)
-    v = np.where(turned, b * ratio - a, b - a * ratio)
-    return u / size, v / size
+    u = np.where(turned, a * ratio + b, a + b * ratio) / size
+    v = np.where(turned, b * ratio - a, b - a * ratio) / size
+    a_far, c_far = _is_infinite(a, b), _is_infinite(c, d)
+    (p, q), (r, s) = _direction(a, b, a_far), _direction(c, d, c_far)
+    ends = np.where(c_far, np.isfinite(a) & np.isfinite(b), a_far & np.isfinite(c) & np.isfinite(d))
+    lost = np.isnan(u) & np.isnan(v) & ends
+
+    def end(value: Any) -> Any:
+        return np.where(c_far, 0 * value, np.inf * value)
+
+    u, v = np.where(lost, end(p * r + q * s), u), np.where(lost, end(q * r - p * s), v)
+    none, pole = (c == 0) & (d == 0) & ~(np.isnan(a) & np.isnan(b)), np.copysign(np.inf, c)
+    return np.where(none, pole * a, u), np.where(none, pole * b, v)
+
+
+def _is_infinite(x: Any, y: Any) -> Any:
+    return np.isinf(x) | np.isinf(y)
+
+
+def _direction(x: Any, y: Any, far: Any) -> Parts:
+    """The parts of a number; of an infinite one 1 for what is infinite and 0 for what is not, with their signs."""
+
+    def part(x: Any) -> Any:
+        return np.where(far, np.where(np.isinf(x), np.copysign(1, x), np.copysign(0, x)), x)
+
+    return part(x), part(y)
 
 
 def _scaled(x: Any, y: Any) -> Parts:
@@ -64,7 +88,9 @@ def tanh(x: Any, y: Any) -> Parts:
     divisor = 1 + turn * grown * grown
     u = turn * np.sqrt(1 + grown * grown) * grown / divisor
     v = 4 * np.sin(y) * np.cos(y) * np.exp(-2 * np.abs(x))
-    return np.where(far, np.copysign(1, x), u), np.where(far, v, slope / divisor)
+    one = np.copysign(1, x)
+    end = np.where(np.isinf(x), one, one + 0 * y)  # NaN where y says nothing of a direction
+    return np.where(far, end, u), np.where(far, v, slope / divisor)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

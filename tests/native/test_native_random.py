@@ -4,7 +4,7 @@ Two generators of other tests are used, by hypothesis, so that what fails shrink
 loops and branches (`tests/differential/generate.py`), and loops and branches within each other
 (`tests/control/test_random_control_flow.py`).
 
-    PULLBACK_CAMPAIGN=10000 pytest -n 2 tests/native/test_random.py     # so many of each
+    PULLBACK_CAMPAIGN=10000 pytest -n 2 tests/native/test_native_random.py     # so many of each
 """
 
 from __future__ import annotations
