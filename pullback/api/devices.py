@@ -184,8 +184,10 @@ def block_until_ready(x: T) -> T:
         >>> pb.block_until_ready({"w": pb.jit(lambda x: x + 1.0)(1.0)})
         {'w': 2.0:f32[]:cpu(0)}
     """
-    for leaf in flatten(x)[0]:
-        if isinstance(leaf, Array):
+    tree: Any = x
+    plain = tree.__class__ is tuple and all([leaf.__class__ is Array for leaf in tree])
+    for leaf in tree if plain else flatten(tree)[0]:
+        if isinstance(leaf, Array) and leaf._host is None:  # values that NumPy has seen are there
             leaf.block_until_ready()
     return x
 
