@@ -110,7 +110,7 @@ class Jitted(NativeCallable):
         _instances[id(self)] = self
 
     def _take(self, paths: list[FastPath]) -> None:
-        """Have calls try these fast paths, in their order, and then go the long way."""
+        """Have calls try these fast paths, in their order, and then the general path."""
         owner = _Owner(self)
         call: Callable[..., Any] = owner
         for path in reversed(paths):

@@ -83,7 +83,7 @@ from pullback.program.equality import param_key
 from pullback.program.program import Program
 
 LIGHT = 200_000  # weight, some 30 us: up to here XLA's beginning, and its kernels', are what counts
-KEYED = 100_000  # below it a program of random keys, which the entry takes the long way, is better left to XLA
+KEYED = 100_000  # below it a program of random keys, which takes the general path through the entry, is better left to XLA
 LIGHT_STEP = 300_000  # of one step of a loop
 SERIAL = 500_000  # of sums over all rows, which one thread computes
 SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second thread helps us, its threads have done it

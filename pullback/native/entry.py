@@ -249,7 +249,7 @@ def _point(one: NativeCallable, descriptor: Descriptor | None) -> None:
 
 
 def retire(one: NativeCallable) -> None:
-    """Let calls of an object go the long way again."""
+    """Let calls of an object take the general path again."""
     with _changing:
         if one._descriptor is not None:
             _point(one, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from pullback.native.ir import POLLED_WEIGHT, UNKNOWN_TRIPS, Code, Index, Value
@@ -183,7 +184,7 @@ def fold(
     def along(depth: int, row: Row, carry: list[Value]) -> list[Value]:
         if depth == len(sizes):
             return list(body(row, carry))
-        inner = _product(sizes[depth + 1 :])
+        inner = math.prod(sizes[depth + 1 :])
 
         def steps(start: Index, count: int, carry: list[Value]) -> list[Value]:
             if merge is not None and count > 2 * _TERMS:
@@ -218,10 +219,3 @@ def fold(
 
 
 _TERMS = 32
-
-
-def _product(sizes: Sequence[int]) -> int:
-    out = 1
-    for size in sizes:
-        out *= size
-    return out

@@ -195,7 +195,7 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
     carried = Carried(it, body, consts, operands[consts : consts + count], wanted[:count])
     stacks = []
     for name, target in zip(node.results[count:], wanted[count:]):
-        size = int(np.prod(name.shape)) * size_of(kind_of(name))
+        size = math.prod(name.shape) * size_of(kind_of(name))
         stacks.append(Memory(target or code.allocate(size), name.shape, kind_of(name)))
 
     def step(index: Index, values: list[Value]) -> list[Value]:
@@ -208,7 +208,7 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
         aims = carried.targets(parts, spare)
         late: list[Value | None] = []
         for name, stack in zip(body.outputs[count:], stacks):
-            pointer = code.offset(stack.pointer, [(at, int(np.prod(stack.shape[1:])) * size_of(stack.kind))])
+            pointer = code.offset(stack.pointer, [(at, math.prod(stack.shape[1:]) * size_of(stack.kind))])
             if name.name in aims or name.name in arrays or name.name in body.constants:
                 late.append(pointer)
             else:
@@ -280,7 +280,7 @@ def _case(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
 def _buffer(code: Code, name: Name, targets: Targets) -> Value | None:
     if fits(name.shape, kind_of(name)):
         return None
-    return targets.get(name.name) or code.allocate(int(np.prod(name.shape)) * size_of(kind_of(name)))
+    return targets.get(name.name) or code.allocate(math.prod(name.shape) * size_of(kind_of(name)))
 
 
 for _name, _rule in {"scan": _scan, "while": _while, "case": _case, "if": _case}.items():

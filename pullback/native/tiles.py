@@ -86,7 +86,7 @@ class Tiling:
                 graphs = tuple([self.inside(inner_graph, node, flags, inner) for inner_graph in graphs])
             results = [made(value) for value in node.results]
             if mark == SUM and not inner:
-                results, params = [self.part(node, params)], self._kept_rows(node, params)
+                results, params = [self.part(node)], self._kept_rows(node, params)
             nodes.append(Node(node.name, operands, results, params, graphs, node.source))
         outputs = [names.get(value.name, value) for value in graph.outputs] if inner else []
         return Graph(inputs, nodes, outputs, graph.constants)
@@ -112,8 +112,6 @@ class Tiling:
             return [node.params["broadcast_dimensions"][:count] == tuple(range(count))]
         if node.name == "scan":
             return [i < node.params["consts"] + node.params["carry"] for i in range(len(node.operands))]
-        if node.name == "gather":
-            return every
         if node.name != "dot_general":
             return every
         numbers = node.params["dot_dimension_numbers"]
@@ -140,7 +138,7 @@ class Tiling:
             params["limit_indices"] = (self.rows, *params["limit_indices"][1:])
         return params
 
-    def part(self, node: Node, params: dict[str, Any]) -> Name:
+    def part(self, node: Node) -> Name:
         """What a block adds to a sum over all rows; that of a reduction keeps the rows apart, as lanes, until the end."""
         value = node.results[0]
         apart = node.name == "reduce"

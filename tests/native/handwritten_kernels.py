@@ -85,7 +85,7 @@ def sum_and_difference(count: int = 8) -> Kernel:
     return Kernel(kernel_text(loop(step, "0", str(count))), (type, type), (type, type))
 
 
-def endless(weight: float = LONG) -> Kernel:
+def endless(weight: float = LONG, blocks: int = 1) -> Kernel:
     """A loop that ends when it is told to, if ever."""
     body = """
   br label %head
@@ -104,7 +104,7 @@ out:
   ret i32 1
 """
     type = pb.ArrayType((), "float32")
-    return Kernel(kernel_text(body), (type,), (type,), weight=weight)
+    return Kernel(kernel_text(body), (type,), (type,), blocks=blocks, weight=weight)
 
 
 def squares(blocks: int, workspace: int = 64, weight: float = LONG) -> Kernel:

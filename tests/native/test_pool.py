@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handwritten_kernels import call_of, kernel_text, needs_entry, squares
+from handwritten_kernels import call_of, endless, kernel_text, needs_entry, squares
 
 import pullback as pb
 from pullback.native import pool
@@ -85,24 +85,7 @@ def test_a_block_that_stops_ends_the_call() -> None:
 
 
 def test_ctrl_c_is_heard_by_all_that_work() -> None:
-    body = """
-  br label %head
-head:
-  %i = phi i64 [0, %entry], [%i.next, %head], [0, %ask]
-  %i.next = add i64 %i, 1
-  call void asm sideeffect "", ""()
-  %asks = icmp eq i64 %i, 100000
-  br i1 %asks, label %ask, label %head
-ask:
-  %rc = call i32 %poll()
-  %stop = icmp ne i32 %rc, 0
-  br i1 %stop, label %out, label %head
-out:
-  store float 0.0, ptr %y0
-  ret i32 1
-"""
-    type = pb.ArrayType((), "float32")
-    call = call_of(Kernel(kernel_text(body), (type,), (type,), blocks=12, weight=1e9))
+    call = call_of(endless(weight=1e9, blocks=12))
     for _ in range(3):
         threading.Timer(0.02, signal.raise_signal, (signal.SIGINT,)).start()
         with pytest.raises(KeyboardInterrupt):
