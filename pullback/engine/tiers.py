@@ -12,6 +12,7 @@ well, so that the child finds no lock held that nobody will release; what was wa
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -137,7 +138,8 @@ class _Background:
 
     Attributes:
         waiting: first what is being compiled, then what comes next. It keeps nothing alive: nobody misses what is gone.
-        changing: whoever changes that. compiling: held by the thread while it compiles, and by whoever forks.
+        changing: held by whoever changes that. compiling: by the thread while it compiles, and by whoever forks. turn: by
+            whoever waits for `compiling`, so that one who forks waits for one compilation at most.
     """
 
     def __init__(self) -> None:
@@ -150,7 +152,8 @@ class _Background:
 
     def reset(self) -> None:
         """Begin anew, in the child of a fork, where there is no such thread."""
-        self.changing, self.compiling = threading.RLock(), threading.RLock()  # signals' handlers may come in between
+        # Signals' handlers, which may submit and fork, may come in between
+        self.changing, self.compiling, self.turn = threading.RLock(), threading.RLock(), threading.RLock()
         self.thread = None
         while self.waiting:
             if (tiered := self.waiting.popleft()()) is not None:
@@ -164,11 +167,7 @@ class _Background:
                 tiered.begun = True
             if not self._watches_forks and hasattr(os, "register_at_fork"):
                 self._watches_forks = True
-                os.register_at_fork(
-                    before=lambda: self.compiling.acquire(),
-                    after_in_parent=lambda: self.compiling.release(),
-                    after_in_child=self.reset,
-                )
+                os.register_at_fork(before=self._pause, after_in_parent=self._resume, after_in_child=self.reset)
             if self.waiting and (self.thread is None or not self.thread.is_alive()):
                 self.thread = threading.Thread(target=self._work, name="pullback-compiler", daemon=False)
                 try:
@@ -185,11 +184,25 @@ class _Background:
                     self.thread = None
                     return
                 first = self.waiting[0]
-            with self.compiling:
+            self._pause()
+            try:
+                self.turn.release()
                 _compile_best(first)
                 with self.changing:
                     if self.waiting and self.waiting[0] is first:
                         self.waiting.popleft()
+            finally:
+                self.compiling.release()
+
+    def _pause(self) -> None:
+        """Wait until nothing is being compiled."""
+        self.turn.acquire()
+        self.compiling.acquire()
+
+    def _resume(self) -> None:
+        for lock in (self.compiling, self.turn):
+            with contextlib.suppress(RuntimeError):  # a Ctrl-C may have come before it was acquired
+                lock.release()
 
     def _give_up(self, why: str) -> None:
         while self.waiting:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from test_samples import REFUSED
 
+from pullback.engine import tiers
 from pullback.native import build, choice, clusters, flow
 from pullback.native.along import MERGED
 from pullback.native.checked import TOLERANCE
@@ -54,6 +55,8 @@ def test_the_table_of_what_is_refused() -> None:
 
 SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it must be
     r"\((\d+) times where that is not known\)": lambda: UNKNOWN_TRIPS,
+    r"\(([\d.]+) s at least\)": lambda: tiers.LEAST_SECONDS,
+    r"or there have been (\d+),": lambda: tiers.MANY_CALLS,
     r"at ([\d.]+) ns each": lambda: round(SECONDS_A_WEIGHT * 1e9, 6),
     r"More than ([\de]+) floating-point": lambda: choice.MOST_FLOPS,
     r"more than (\d+)³ multi": lambda: round(choice.LARGE_PRODUCT ** (1 / 3)),
