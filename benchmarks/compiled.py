@@ -193,16 +193,16 @@ def first() -> None:
     x, y = batch()
     os.environ["PULLBACK_CACHE_DIR"] = ""
 
-    def our_first(quick: bool = False) -> None:
+    def our_first(**options: bool) -> None:
         pb.clear_caches()
-        pb.jit(mlp_step(pnp, pb.grad), quick=quick)(sizes(), x, y)
+        pb.jit(mlp_step(pnp, pb.grad), **options)(sizes(), x, y)
 
     def their_first() -> None:
         jax.clear_caches()
         jax.block_until_ready(jax.jit(mlp_step(jnp, jax.grad))(sizes(), x, y))
 
     line("first call, MLP step", *interleaved(our_first, their_first, 1, 9), 1e3, "ms")
-    line("first call, MLP step, quick", *interleaved(lambda: our_first(True), their_first, 1, 9), 1e3, "ms")
+    line("first call, MLP step, tiered", *interleaved(lambda: our_first(tiered=True), their_first, 1, 9), 1e3, "ms")
 
 
 SECOND = {
@@ -309,11 +309,64 @@ def block(xp: Any) -> Callable[..., Any]:
     return loss
 
 
-def transformer() -> None:
+def layers(xp: Any, grad: Any) -> Callable[..., Any]:
+    """A step of gradient descent of the losses of several transformer blocks together: a large program."""
+    one = block(xp)
+
+    def loss(blocks: Any, x: Any) -> Any:
+        return sum([one(params, x * (1.0 + i)) for i, params in enumerate(blocks)])
+
+    def step(blocks: Any, x: Any) -> Any:
+        slopes = grad(loss)(blocks, x)
+        return [{name: p[name] - 0.01 * slope[name] for name in p} for p, slope in zip(blocks, slopes)]
+
+    return step
+
+
+def tiers() -> None:
+    """A large program compiled in two tiers: its first call, calls before and after the change, and all of some calls."""
+    params, x = weights()
+    blocks = [params] * 4
+    os.environ["PULLBACK_CACHE_DIR"] = ""
+
+    def ours(**options: bool) -> Any:
+        pb.clear_caches()
+        function = pb.jit(layers(pnp, pb.grad), **options)
+        pb.block_until_ready(function(blocks, x))
+        return function
+
+    def theirs() -> Any:
+        jax.clear_caches()
+        function = jax.jit(layers(jnp, jax.grad))
+        jax.block_until_ready(function(blocks, x))
+        return function
+
+    line("first call, 4 blocks", *interleaved(ours, theirs, 1, 3), 1e3, "ms")
+    line("first call, 4 blocks, tiered", *interleaved(lambda: ours(tiered=True), theirs, 1, 3), 1e3, "ms")
+    our_arrays, their_arrays = pb.device_put((blocks, x)), jax.device_put((blocks, x))
+    tiered, other = ours(tiered=True), theirs()
+    work = (lambda: pb.block_until_ready(tiered(*our_arrays)), lambda: jax.block_until_ready(other(*their_arrays)))
+    line("4 blocks, quick code", *interleaved(*work, 1, 9), 1e3, "ms")
+    tiered.block_until_compiled()
+    line("4 blocks, best code", *interleaved(*work, 5, 9), 1e3, "ms")
+    for count in (30, 300):
+        called = (
+            lambda: [function := ours(tiered=True), [pb.block_until_ready(function(*our_arrays)) for _ in range(count)]],
+            lambda: [function := theirs(), [jax.block_until_ready(function(*their_arrays)) for _ in range(count)]],
+        )
+        line(f"{count} calls from the first on, tiered", *interleaved(*called, 1, 3), 1e3, "ms")
+
+
+def weights() -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Of a transformer block, and a batch."""
     rng = np.random.default_rng(0)
     shapes = {"qkv": (64, 192), "out": (64, 64), "up": (64, 256), "down": (256, 64)}
     params = {name: (rng.normal(size=shape) * 0.05).astype(np.float32) for name, shape in shapes.items()}
-    x = rng.normal(size=(4, 32, 64)).astype(np.float32)
+    return params, rng.normal(size=(4, 32, 64)).astype(np.float32)
+
+
+def transformer() -> None:
+    params, x = weights()
     f, g = pb.jit(pb.grad(block(pnp))), jax.jit(jax.grad(block(jnp)))
     ours, theirs = pb.device_put((params, x)), jax.device_put((params, x))
     for name, value in f(*ours).items():
@@ -333,7 +386,7 @@ def transformer() -> None:
     line("first call, transformer block", *interleaved(our_first, their_first, 1, 5), 1e3, "ms")
 
 
-ALL = [dispatch, calls, mlp, matmul, overlap, transformer, lowering, first, second]
+ALL = [dispatch, calls, mlp, matmul, overlap, transformer, lowering, first, tiers, second]
 
 if __name__ == "__main__":
     for benchmark in ALL:
