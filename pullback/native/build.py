@@ -18,9 +18,10 @@ from pullback.native.tiles import emit_by_rows
 from pullback.program.program import Program
 
 _PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+# With a frame pointer LLVM can align the stack, so that no vector that it puts there lies across two lines of the cache.
 _ATTRIBUTES = """
-attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}
-attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
+attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
 """
 
 
