@@ -44,7 +44,7 @@ class _Writing:
     """A graph's kernel, as it is written."""
 
     def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> None:
-        self.module = Module(processor.vector_bytes, processor.fma)
+        self.module = Module(processor.vector_bytes, processor.fma, processor.avx512)
         self.code = code = Code(self.module)
         self.by_rows = by_rows
         arrays: Arrays = {}
