@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from pullback.core.array import as_array
 from pullback.core.tracing import type_of
 from pullback.native.build import build
-from pullback.native.compile import Target
+from pullback.native.compile import LoadedCode, Target, object_code
 from pullback.native.kernel import Kernel
 from pullback.native.record import record
 from pullback.testing.values import host
@@ -26,15 +24,6 @@ WIDE = Target("x86_64-unknown-linux-gnu", "x86-64-v4")  # as kernels are written
 
 _mprotect = ctypes.CDLL(None).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-
-
-@functools.cache
-def _machine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    target = llvm.Target.from_default_triple()
-    return lambda: target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True)
 
 
 class Guarded:
@@ -71,15 +60,9 @@ def kernel_of(function: Callable[..., Any], *args: Any) -> Kernel:
 
 def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
     """What a kernel computes: twice, so that nothing may be left of the first time."""
-    module = llvm.parse_assembly(kernel.source)
-    module.verify()
-    machine = _machine()()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(module, llvm.create_pass_builder(machine, options))
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
+    code = LoadedCode(object_code(kernel.source, kept=False), ("kernel",))
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int64)
-    compiled = call(engine.get_function_address("kernel"))
+    compiled = call(code.addresses["kernel"])
     results: Arrays = []
     for _ in range(2):
         operands = [_held(array) for array in (*[host(as_array(arg)) for arg in args], *kernel.constants)]
