@@ -19,9 +19,10 @@ from pullback.native.tiles import emit_by_rows
 from pullback.program.program import Program
 
 _PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+# With a frame pointer LLVM can align the stack, so that no vector that it puts there lies across two lines of the cache.
 _ATTRIBUTES = """
-attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}
-attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
+attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
 """
 
 
@@ -54,7 +55,7 @@ def _passed(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> Text:
-    module = Module(processor.vector_bytes, processor.fma)
+    module = Module(processor.vector_bytes, processor.fma, processor.avx512)
     code = Code(module)
 
     def pointer(table: str, place: int) -> Value:
