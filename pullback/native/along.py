@@ -121,31 +121,20 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
     starts = [code.constant(start.item(), kind) for start, kind in zip(params["starts"], kinds)]
     along = _Along(it, operands, [axis])
 
-    # LLVM 22 mistakes the order of what is stored into a small array from its end on, so that is stored when all is known.
-    turned = reverse and any([fits(shape, memory.kind) for memory in outs])
-    late: list[tuple[Sequence[Value], Places]] = []
-
     def write(values: Sequence[Value], places: Places) -> None:
         for memory, value in zip(outs, values):
             _write(code, memory, elementwise.convert(code, value, memory.kind), places)
-
-    found = (lambda *given: late.append(given)) if turned else write
-
-    def write_late() -> None:
-        while late:
-            write(*late.pop())
 
     def scanned(kept: list[Place], lanes: int | None) -> None:
         def step(index: flow.Row, carry: list[Value]) -> list[Value]:
             where = code.plus(shape[axis] - 1, code.times(index[0], -1)) if reverse else index[0]
             places = along.whole(kept, [(where, 0)])
             after = it.applied(body, [*carry, *along.read(places, lanes, kinds[count:])])
-            found(after, places)
+            write(after, places)
             return after
 
         begin = [code.spread(start, lanes) for start in starts]
-        flow.fold(code, [shape[axis]], begin, step, None, shape[axis] if turned else 8)
-        write_late()
+        flow.fold(code, [shape[axis]], begin, step, None, 8)
 
     def within(kept: list[Place], lanes: int | None) -> None:
         (kind, start), length = (kinds[0], starts[0]), shape[axis]
@@ -166,20 +155,17 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
                 value = elementwise.apply(code, params["how"], [before, value], {}, kind)
                 distance *= 2
             value = elementwise.apply(code, params["how"], [carry, value], {}, kind)
-            found([value], places)
+            write([value], places)
             return code.lane(value, 0 if reverse else width - 1)
 
-        done, carry, width = 0, start, most
-        if not turned:
-            done, width = length // most * most, most // 2
-            (carry,) = flow.loop(code, 0, done, most, [start], lambda first, carry: [block(first, most, *carry)])
+        done, width = length // most * most, most // 2
+        (carry,) = flow.loop(code, 0, done, most, [start], lambda first, carry: [block(first, most, *carry)])
         while done < length:
             if length - done >= width:
                 carry = block(done, width, carry)
                 done += width
             else:
                 width //= 2
-        write_late()
 
     alone = max([shape[i] for i in along.kept if i > axis], default=1) == 1
     if params["how"] in _ASSOCIATIVE and alone and shape[axis] > 4 and kinds[0] not in ("f16", "bf16", "i1"):

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import along, index, loops, windows  # noqa: F401  (they add their rules)
+from pullback.native import along, index, kept, loops, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
 from pullback.native.compile import Target
 from pullback.native.emit import Arrays, Emitter, kind_of
 from pullback.native.graph import Graph, element
 from pullback.native.ir import Code, Module, Value
+from pullback.native.kept import Text
 from pullback.native.kernel import Kernel
 from pullback.native.rows import SUM, Plan, plan
 from pullback.native.tiles import emit_by_rows
@@ -25,72 +26,67 @@ attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-point
 """
 
 
-# Above this weight the blocks of rows are divided among threads.
-PARALLEL = 250_000
-
-
 def build(program: Program, graph: Graph, processor: Target) -> Kernel:
     """The kernel of a Program, whose graph this is, for a processor. Raises `Refused` where an operation has no native code."""
     by_rows = plan(graph, processor.vector_bytes)
     apart = {name.name for name in graph.outputs} - {name.name for name in graph.inputs} - graph.constants.keys()
     divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
-    writing = _Writing(graph, processor, by_rows, False)
-    if by_rows is None or not divided or writing.code.weight < PARALLEL:
-        return writing.kernel(program, 1)
-    return _Writing(graph, processor, by_rows, True).kernel(program, max(by_rows.rows // by_rows.block, 1), writing.code.weight)
+    blocks = by_rows.rows // by_rows.block if by_rows is not None and divided else 1
+    key = kept.key(graph, processor)
+    text = kept.read(key)
+    if text is None:
+        text = _written(graph, processor, by_rows, blocks > 1)
+        kept.write(key, text)
+    return Kernel(
+        source=text.source,
+        inputs=tuple(program.input_types),
+        outputs=tuple(program.output_types),
+        constants=tuple([np.ascontiguousarray(array) for array in _passed(graph).values()]),
+        workspace=text.workspace,
+        blocks=max(blocks, 1),
+        weight=text.weight,
+        by_rows=by_rows is not None,
+    )
 
 
-class _Writing:
-    """A graph's kernel, as it is written."""
+def _passed(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
+    """The constants that are operands of the kernel, behind its inputs."""
+    return {name: array for name, array in graph.constants.items() if array.shape and array.size}
 
-    def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> None:
-        self.module = Module(processor.vector_bytes, processor.fma, processor.avx512)
-        self.code = code = Code(self.module)
-        self.by_rows = by_rows
-        arrays: Arrays = {}
-        for i, name in enumerate(graph.inputs):
-            arrays[name.name] = Memory(self.pointer("%operands", i), name.shape, kind_of(name), constant=True)
-        constants: Arrays = {}
-        self.passed: list[np.ndarray[Any, Any]] = []
-        for known, array in graph.constants.items():
-            if array.shape and array.size:
-                pointer = self.pointer("%operands", len(graph.inputs) + len(self.passed))
-                constants[known] = Memory(pointer, array.shape, element(array.dtype) or "", constant=True)
-                self.passed.append(np.ascontiguousarray(array))
-        it = Emitter(code, constants)
-        targets: dict[str, Value] = {}
-        copies = []
-        for i, name in enumerate(graph.outputs):
-            target = self.pointer("%results", i)
-            if name.name in targets or name.name in arrays or name.name in graph.constants:
-                copies.append((name, target))
-            else:
-                targets[name.name] = target
-        if by_rows is None:
-            it.emit(graph, arrays, targets)
-        else:
-            emit_by_rows(it, graph, by_rows, arrays, targets, parallel)
-        for name, target in copies:
-            if name.name in targets:
-                arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))
-            store(code, it.read(name, arrays, graph), target)
-        code.lines.append("ret i32 0")
-        if code.stops:
-            code.lines += ["stop:", "ret i32 1"]
 
-    def pointer(self, table: str, place: int) -> Value:
-        code = self.code
+def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> Text:
+    module = Module(processor.vector_bytes, processor.fma, processor.avx512)
+    code = Code(module)
+
+    def pointer(table: str, place: int) -> Value:
         return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
 
-    def kernel(self, program: Program, blocks: int, weight: float | None = None) -> Kernel:
-        text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{self.code.body()}\n}}\n"
-        return Kernel(
-            source=text + self.module.text() + _ATTRIBUTES.format(bits=8 * self.module.vector_bytes),
-            inputs=tuple(program.input_types),
-            outputs=tuple(program.output_types),
-            constants=tuple(self.passed),
-            workspace=self.code.workspace,
-            blocks=blocks,
-            weight=self.code.weight if weight is None else weight,
-            by_rows=self.by_rows is not None,
-        )
+    arrays: Arrays = {}
+    for i, name in enumerate(graph.inputs):
+        arrays[name.name] = Memory(pointer("%operands", i), name.shape, kind_of(name), constant=True)
+    constants: Arrays = {}
+    for i, (known, array) in enumerate(_passed(graph).items(), len(graph.inputs)):
+        constants[known] = Memory(pointer("%operands", i), array.shape, element(array.dtype) or "", constant=True)
+    it = Emitter(code, constants)
+    targets: dict[str, Value] = {}
+    copies = []
+    for i, name in enumerate(graph.outputs):
+        target = pointer("%results", i)
+        if name.name in targets or name.name in arrays or name.name in graph.constants:
+            copies.append((name, target))
+        else:
+            targets[name.name] = target
+    if by_rows is None:
+        it.emit(graph, arrays, targets)
+    else:
+        emit_by_rows(it, graph, by_rows, arrays, targets, parallel)
+    for name, target in copies:
+        if name.name in targets:
+            arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))
+        store(code, it.read(name, arrays, graph), target)
+    code.lines.append("ret i32 0")
+    if code.stops:
+        code.lines += ["stop:", "ret i32 1"]
+    text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{code.body()}\n}}\n"
+    source = text + module.text() + _ATTRIBUTES.format(bits=8 * module.vector_bytes)
+    return Text(source, code.workspace, code.weight)

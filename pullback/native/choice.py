@@ -284,7 +284,7 @@ def _choose(program: Program, wanted: str) -> Choice:
         return Choice(kernel, f"it is light: {estimate}")
     if step is not None and step <= LIGHT_STEP:
         return Choice(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
-    alone = kernel.by_rows and kernel.blocks == 1
+    alone = kernel.by_rows and not kernel.shared
     if alone and SERIAL < kernel.weight <= SHORT and not any(map(_is_slow, _nodes(graph))):
         return Choice(None, f"it sums over all rows, in one thread: {estimate}")
     if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):

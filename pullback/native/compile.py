@@ -18,7 +18,7 @@ from pullback.engine import disk
 
 llvm = lazy_module("llvmlite.binding")
 
-FORMAT = "1"  # of what is kept on disk: another number where the pipeline, or what kernels are called with, changes
+FORMAT = "2"  # of what is kept on disk: another number where the pipeline, or what kernels are called with, changes
 
 # LLVM takes 9 kB for each library of a linker that was ever loaded, until the linker goes: so each has a few only. To make one
 # takes 1 ms, to load a library 0.15 (by MCJIT 1.0).
@@ -117,15 +117,22 @@ def _machine(target: Target, jit: bool) -> Any:
 
 
 def _optimised(source: str, target: Target, jit: bool = True) -> tuple[Any, Any]:
-    """A module after LLVM's passes, and the generator for it. Kernels come with vectors, and unrolled as they should be."""
+    """A module after the passes that it needs, and the generator for it.
+
+    Text comes as it should be: vectors, unrolled loops, nothing twice. So kernels gain nothing by the passes of -O2, which take
+    half as long as generating code, and for which LLVM keeps 60 to 300 kB a module until the process ends. And in LLVM 22 one
+    of them (SROA) is wrong: where vectors fill an array on the stack, and all of it is read then, it joins them behind the one
+    with the highest address, where those that are stored later are not computed yet.
+    """
     generator = _machine(target, jit)
     module = llvm.parse_assembly(source)
     module.verify()
     module.triple, module.data_layout = target.triple, str(generator.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = llvm.create_pass_builder(generator, options)
-    builder.getModulePassManager().run(module, builder)
+    builder = llvm.create_pass_builder(generator, llvm.create_pipeline_tuning_options())
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_global_dead_code_eliminate_pass()  # functions that only rejected alternatives call
+    passes.run(module, builder)
     return module, generator
 
 

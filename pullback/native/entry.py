@@ -313,7 +313,7 @@ class Descriptor:
             "blocks": kernel.blocks,
             "releases": releases,
             "makes_tuple": makes_tuple,
-            "share": pool.share() if releases and kernel.blocks > 1 else 0,
+            "share": pool.share() if releases and kernel.shared else 0,
             "input_records": self._table([word for type in kernel.inputs for word in self._input(type)]),
             "output_records": self._table([word for type in kernel.outputs for word in self._output(type)]),
             "constant_pointers": self._table([self._constant(array) for array in kernel.constants]),

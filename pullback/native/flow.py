@@ -17,9 +17,9 @@ def loop(
     step: int,
     carry: Sequence[Value],
     body: Callable[[Index, list[Value]], Sequence[Value]],
+    trips: float = UNKNOWN_TRIPS,
 ) -> list[Value]:
-    """The carry after `body(index, carry)` for each index from `start` on, below `stop`."""
-    trips: float = UNKNOWN_TRIPS
+    """The carry after `body(index, carry)` for each index from `start` on, below `stop`: about `trips` if it is not known."""
     if isinstance(start, int) and isinstance(stop, int):
         trips = max(0, -(-(stop - start) // step))
         if trips <= 1:

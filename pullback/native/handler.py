@@ -118,7 +118,7 @@ def text(kernel: Kernel) -> str:
     address = new(f"ptrtoint ptr {read(made, 8 * results)} to i64")
     start = new(f"and i64 {new(f'add i64 {address}, {ALIGNMENT - 1}')}, {-ALIGNMENT}")
     workspace = new(f"inttoptr i64 {start} to ptr")
-    if kernel.blocks > 1:
+    if kernel.shared:
         share, passed = new("load ptr, ptr @share"), f"ptr @kernel, ptr {made}, ptr {given}, ptr {workspace}"
         lines += [f"%several = icmp ne ptr {share}, null", "br i1 %several, label %divide, label %alone", "divide:"]
         code = new(f"call i32 {share}({passed}, i64 {kernel.workspace}, ptr @goes_on, i64 {kernel.blocks})")
@@ -145,7 +145,7 @@ def registered(kernel: Kernel) -> Part | None:
             if len(_handlers) >= MAX_HANDLERS:
                 return None
             code = compiling.loaded(source, ("handler", "share"))
-            if kernel.blocks > 1:
+            if kernel.shared:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
             _handlers[name] = code

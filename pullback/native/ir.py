@@ -14,7 +14,7 @@ import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,6 +121,19 @@ class Module:
     def text(self) -> str:
         texts = [text for _, _, text in self.functions.values()]
         return "\n".join([*texts, *self.declarations.values(), "!0 = !{}"]) + "\n"
+
+
+class _State(NamedTuple):
+    """How far a function is written: how many lines, arrays on the stack and scopes it has; and what `Code` counts."""
+
+    lengths: tuple[int, int, int]
+    names: int
+    block: str
+    stack: int
+    workspace: int
+    stops: bool
+    trips: float
+    weight: float
 
 
 class Code:
@@ -432,32 +445,48 @@ class Code:
         self.block = name
 
     def best(self, alternatives: Sequence[Callable[[], Any]]) -> Any:
-        """The result of the alternative that weighs least. Each is written, and all but one are taken back."""
+        """The result of the alternative that weighs least. Each is written, and all but that one are taken back."""
         if len(alternatives) == 1:
             return alternatives[0]()
-        weights = [math.inf] * len(alternatives)
         before, outer = self._state(), self._limit
-        for i, write in enumerate(alternatives):
-            self._limit = min(outer, before[-1] + min(weights))
+        lightest: tuple[Any, ...] | None = None
+        for write in alternatives:
             self.scopes.append({})
             try:
-                write()
-                weights[i] = self.weight - before[-1]
+                result = write()
+                if lightest is None or self.weight < lightest[1].weight:
+                    lightest = result, self._state(), self._taken(before)
+                    self._limit = min(outer, self.weight)
             except _TooHeavy:
                 pass  # another one weighs less, or what this is a part of is given up
             finally:
-                self._return_to(before)
+                self._taken(before)
+                self._set(before)
         self._limit = outer
-        return alternatives[weights.index(min(weights))]()
+        if lightest is None:
+            raise _TooHeavy
+        result, after, (lines, allocated, names) = lightest
+        self.lines += lines
+        self.allocated += allocated
+        self.scopes[-1] |= names[0]
+        self._set(after)
+        return result
 
-    def _state(self) -> tuple[Any, ...]:
-        counts = len(self.lines), len(self.allocated), len(self.scopes)
-        return (*counts, self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight)
+    def _state(self) -> _State:
+        lengths = len(self.lines), len(self.allocated), len(self.scopes)
+        return _State(lengths, self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight)
 
-    def _return_to(self, state: tuple[Any, ...]) -> None:
-        lines, allocated, scopes, *rest = state
-        del self.lines[lines:], self.allocated[allocated:], self.scopes[scopes:]
-        self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight = rest
+    def _set(self, state: _State) -> None:
+        _, self._count, self.block, self.stack, self.workspace, self.stops, self.trips, self.weight = state
+
+    def _taken(self, before: _State) -> tuple[list[Any], ...]:
+        """What was written since then, which is there no more."""
+        taken = []
+        parts: tuple[list[Any], ...] = self.lines, self.allocated, self.scopes
+        for part, length in zip(parts, before.lengths):
+            taken.append(part[length:])
+            del part[length:]
+        return tuple(taken)
 
     # ---- indices ----
 

@@ -10,6 +10,7 @@ import numpy as np
 from pullback.core.types import ArrayType
 
 SECONDS_A_WEIGHT = 0.15e-9  # what a unit of weight takes, about
+SHARED = 250_000  # weight, above which threads divide the blocks
 MAX_ARRAYS = 4096  # inputs, constants and results of a kernel: the entry keeps their addresses on the stack
 
 
@@ -26,8 +27,8 @@ class Kernel:
     Attributes:
         source: the module. inputs, outputs: the types of the inputs and of the results. constants: arrays in C order.
         workspace: in bytes, of a call for a range of blocks.
-        blocks: into how many parts the work is divided, of which a call does `begin` to `end`; how they are divided among calls
-            changes no result.
+        blocks: into how many parts the work can be divided, of which a call does `begin` to `end`; how they are divided among
+            calls changes no result.
         weight: how many vector instructions all of it takes, about. by_rows: whether it is one pass over rows.
     """
 
@@ -39,6 +40,11 @@ class Kernel:
     blocks: int = 1
     weight: float = 0.0
     by_rows: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether threads divide the blocks."""
+        return self.blocks > 1 and self.weight > SHARED
 
     @property
     def arrays(self) -> int:

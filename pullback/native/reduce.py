@@ -254,6 +254,8 @@ def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, 
         ways.append(lambda: it.along_result(pointer))
     if max(it.sizes) > 1:
         ways.append(lambda: it.along_reduced(pointer))
+    if len(ways) == 2 and it.shape[lane_axis(it.shape)] < min(max(it.sizes), code.module.vector_bytes // size_of(it.kind)):
+        ways.reverse()  # the better one first: then the other one is given up sooner
     return code.best(ways)  # type: ignore[no-any-return]
 
 

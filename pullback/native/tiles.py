@@ -201,7 +201,8 @@ def emit_by_rows(it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets:
     blocks = plan.rows // plan.block
     start = [value for total in sums.values() for value in total.start()]
     if parallel:
-        flow.loop(code, Value("%begin", "i64"), Value("%end", "i64"), 1, [], lambda i, carry: along((i,), carry))
+        begin, end = Value("%begin", "i64"), Value("%end", "i64")
+        flow.loop(code, begin, end, 1, [], lambda i, carry: along((i,), carry), blocks)
         ended: list[Value] = []
     else:
         merge = None

@@ -38,7 +38,7 @@ out:
 }
 
 ; What a context variable holds here, else the default that the partial function holds; null on an error.
-define internal ptr @current(ptr %variable, ptr %default) {
+define internal ptr @current(ptr %variable, ptr %default) alwaysinline {
   %at = alloca ptr
   %rc = call i32 $PyContextVar_Get(ptr %variable, ptr null, ptr %at)
   %failed = icmp slt i32 %rc, 0
@@ -59,7 +59,7 @@ unheld:
   ret ptr %process
 }
 
-define internal void @release(ptr %held, i64 %count) {
+define internal void @release(ptr %held, i64 %count) alwaysinline {
   br label %next
 next:
   %i = phi i64 [0, %0], [%i.next, %go]
@@ -76,7 +76,7 @@ out:
 }
 
 ; Whether memory is in C order and aligned.
-define internal i1 @plain(ptr %array) {
+define internal i1 @plain(ptr %array) alwaysinline {
   %flags.at = getelementptr i8, ptr %array, i64 {array_flags}
   %flags = load i32, ptr %flags.at
   %both = and i32 %flags, 257
@@ -85,7 +85,7 @@ define internal i1 @plain(ptr %array) {
 }
 
 ; Whether an array of NumPy's is what a record of an input says.
-define internal i1 @fits(ptr %array, ptr %record) {
+define internal i1 @fits(ptr %array, ptr %record) alwaysinline {
   %dtype.at = getelementptr i8, ptr %array, i64 {array_dtype}
   %dtype = load ptr, ptr %dtype.at
   %wanted = INPUT(%record, given_dtype)
@@ -124,7 +124,7 @@ no:
 
 ; Where an argument's elements are; null if it is another one than the record says, and @table on an error. `kept` gets what
 ; holds the elements. `room` are 8 bytes for a Python number.
-define internal ptr @elements(ptr %given, ptr %record, ptr %room, ptr %kept) {
+define internal ptr @elements(ptr %given, ptr %record, ptr %room, ptr %kept) alwaysinline {
   store ptr %given, ptr %kept
   %class.at = getelementptr i8, ptr %given, i64 8
   %class = load ptr, ptr %class.at
@@ -237,14 +237,14 @@ no:
 error:
   ret ptr @table
 }
-define internal ptr @array(ptr %dtype, i32 %n, ptr %shape, ptr %data, i32 %flags) {
+define internal ptr @array(ptr %dtype, i32 %n, ptr %shape, ptr %data, i32 %flags) alwaysinline {
   call void $Py_IncRef(ptr %dtype)
   %made = call ptr $PyArray_NewFromDescr(ptr $ndarray, ptr %dtype, i32 %n, ptr %shape, ptr null, ptr %data, i32 %flags, ptr null)
   ret ptr %made
 }
 
 ; A new array of NumPy's for a result.
-define internal ptr @fresh(ptr %record) {
+define internal ptr @fresh(ptr %record) alwaysinline {
   %dtype = OUTPUT(%record, dtype)
   %ndim64 = OUTPUT(%record, ndim, i64)
   %ndim = trunc i64 %ndim64 to i32
@@ -290,7 +290,7 @@ error:
 }
 
 ; Run the kernel, with the processor's mode and the lock as they have to be: 0; 1 if it was stopped, 2 for lack of memory.
-define internal i32 @execute(ptr %d, ptr %results, ptr %operands) {
+define internal i32 @execute(ptr %d, ptr %results, ptr %operands) alwaysinline {
   %size = DESCRIPTOR(%d, workspace, i64)
   %kernel = DESCRIPTOR(%d, kernel)
   %blocks = DESCRIPTOR(%d, blocks, i64)
@@ -346,7 +346,7 @@ ran:
 }
 
 ; The result of a call by one descriptor; @table if it is for other calls, null on an error.
-define internal ptr @attempt(ptr %d, ptr %args, i64 %n) {
+define internal ptr @attempt(ptr %d, ptr %args, i64 %n) alwaysinline {
   %inputs = DESCRIPTOR(%d, inputs, i64)
   %count = icmp eq i64 %n, %inputs
   br i1 %count, label %begin, label %miss
@@ -480,7 +480,7 @@ miss:
 }
 
 ; An Array of NumPy's, whose reference it takes over.
-define internal ptr @wrapped(ptr %record, ptr %host) {
+define internal ptr @wrapped(ptr %record, ptr %host) alwaysinline {
   %made = call ptr $PyType_GenericAlloc(ptr $Array, i64 0)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %drop, label %fill

@@ -1,20 +1,24 @@
-"""A function as a kernel of the native tier that is compiled and run by itself, in memory that ends where nobody may read."""
+"""A function as a kernel of the native tier that is compiled and run by itself, in memory that ends where nobody may read.
+
+Its own arrays lie in the workspace, each between fences: no byte of these may change, nor a result depend on what is there.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import mmap
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
-import llvmlite.binding as llvm
 import numpy as np
 
 from pullback.core.array import as_array
 from pullback.core.tracing import type_of
-from pullback.native.build import build
-from pullback.native.compile import Target
+from pullback.native import build as building
+from pullback.native.compile import LoadedCode, Target, object_code
+from pullback.native.ir import Code, Value
 from pullback.native.kernel import Kernel
 from pullback.native.record import record
 from pullback.testing.values import host
@@ -22,32 +26,25 @@ from pullback.transforms.stage import stage
 
 Arrays = list[np.ndarray[Any, Any]]
 PAGE = mmap.PAGESIZE
+FENCE = 64
+FILLS = 0xCB, 0x35  # of memory that nothing was written to yet
 WIDE = Target("x86_64-unknown-linux-gnu", "x86-64-v4")  # as kernels are written for it; they run on any processor
 
 _mprotect = ctypes.CDLL(None).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
-@functools.cache
-def _machine() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    target = llvm.Target.from_default_triple()
-    return lambda: target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True)
-
-
 class Guarded:
     """Memory of so many bytes that is followed by a page that may not be touched."""
 
-    def __init__(self, size: int, align: int) -> None:
+    def __init__(self, size: int, align: int, fill: int = FILLS[0]) -> None:
         pages = -(-size // PAGE) * PAGE
         self.map = mmap.mmap(-1, pages + PAGE)
         self.start = ctypes.addressof(ctypes.c_char.from_buffer(self.map))
         self.size = size
         _mprotect(self.start + pages, PAGE, 0)
         self.address = (self.start + pages - size) // align * align
-        ctypes.memset(self.address, 0xCB, size)
+        ctypes.memset(self.address, fill, size)
 
     def bytes(self) -> bytes:
         return ctypes.string_at(self.address, self.size)
@@ -66,32 +63,48 @@ def _alignment(dtype: np.dtype[Any]) -> int:
 def kernel_of(function: Callable[..., Any], *args: Any) -> Kernel:
     """The kernel of a flat function, which returns a sequence of arrays."""
     program, _ = stage(function, [type_of(as_array(arg)) for arg in args])
-    return build(program, record(program), WIDE)
+    with mock.patch.object(building, "Code", Fenced), mock.patch.object(building.kept, "key", lambda *ignored: None):
+        return building.build(program, record(program), WIDE)
+
+
+class Fenced(Code):
+    """Says in a comment where in the workspace each array lies; none is on the stack."""
+
+    def allocate(self, size: int) -> Value:
+        at = self.workspace + FENCE
+        self.workspace = at + -(-size // 64) * 64 + FENCE
+        self.allocated.append(f"; array from {at} to {at + size}")
+        return self.pure(f"getelementptr i8, ptr %workspace, i64 {at}", "ptr")
+
+
+def beyond_arrays(source: str, workspace: bytes, fill: int) -> list[int]:
+    """The bytes of a workspace that were changed though no array is there."""
+    changed = np.frombuffer(workspace, np.uint8) != fill
+    for begin, end in re.findall(r"^; array from (\d+) to (\d+)$", source, re.MULTILINE):
+        changed[int(begin) : int(end)] = False
+    return [int(place) for place in np.flatnonzero(changed)]
 
 
 def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
-    """What a kernel computes: twice, so that nothing may be left of the first time."""
-    module = llvm.parse_assembly(kernel.source)
-    module.verify()
-    machine = _machine()()
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    llvm.create_pass_builder(machine, options).getModulePassManager().run(module, llvm.create_pass_builder(machine, options))
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
+    """What a kernel computes: twice, with other bytes in its memory."""
+    code = LoadedCode(object_code(kernel.source, kept=False), ("kernel",))
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int64)
-    compiled = call(engine.get_function_address("kernel"))
-    results: Arrays = []
-    for _ in range(2):
+    compiled = call(code.addresses["kernel"])
+    found = []
+    for fill in FILLS:
         operands = [_held(array) for array in (*[host(as_array(arg)) for arg in args], *kernel.constants)]
-        outs = [Guarded(type.nbytes, _alignment(type.dtype)) for type in kernel.outputs]
-        workspace = Guarded(kernel.workspace, 64)
+        outs = [Guarded(type.nbytes, _alignment(type.dtype), fill) for type in kernel.outputs]
+        workspace = Guarded(kernel.workspace, 64, fill)
         tables = [(ctypes.c_void_p * (len(held) + 1))(*[one.address for one in held]) for held in (outs, operands)]
         assert compiled(*tables, workspace.address, None, 0, kernel.blocks) == 0
-        results = [
-            np.frombuffer(out.bytes(), type.dtype).reshape(type.shape) if out.size else np.empty(type.shape, type.dtype)
-            for out, type in zip(outs, kernel.outputs)
-        ]
-    return results
+        beyond = beyond_arrays(kernel.source, workspace.bytes(), fill)
+        assert not beyond, f"bytes {beyond} of the workspace were written to, where no array is"
+        found.append([out.bytes() for out in outs])
+    assert found[0] == found[1], "a result depends on what was in memory before"
+    return [
+        np.frombuffer(out, type.dtype).reshape(type.shape) if out else np.empty(type.shape, type.dtype)
+        for out, type in zip(found[0], kernel.outputs)
+    ]
 
 
 def native(function: Callable[..., Any], *args: Any) -> Arrays:

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from handwritten_kernels import adding_one, kernel_text, needs_entry
 
@@ -93,6 +94,26 @@ def test_a_function_that_nobody_has_is_an_error() -> None:
     )
     with pytest.raises(RuntimeError, match="materialize symbols"):
         loaded(text)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0), (2, 0, 1), (3, 2, 1, 0)])
+def test_small_arrays_are_stored_in_any_order(order: tuple[int, ...]) -> None:
+    """LLVM 22 would read vectors before they are made, where an array is stored from its end on (a pass that we do not run)."""
+    size = 4 * len(order)
+    stores = [
+        f"""  %p{i} = getelementptr i8, ptr %in, i64 {16 * i}
+  %v{i} = load <4 x float>, ptr %p{i}, align 4
+  %q{i} = getelementptr i8, ptr %a, i64 {16 * i}
+  store <4 x float> %v{i}, ptr %q{i}, align 4
+"""
+        for i in order
+    ]
+    whole = f"  %r = load <{size} x float>, ptr %a, align 4\n  store <{size} x float> %r, ptr %out, align 4\n"
+    head = f"define void @kernel(ptr %in, ptr %out) {{\n  %a = alloca [{4 * size} x i8], align 64\n"
+    code = loaded(f"{head}{''.join(stores)}{whole}  ret void\n}}")
+    given, found = np.arange(size, dtype=np.float32), np.zeros(size, np.float32)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses["kernel"])(given.ctypes.data, found.ctypes.data)
+    np.testing.assert_array_equal(found, given)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "exp", "log", "lgamma", "erf", "cbrt"])
@@ -178,6 +199,23 @@ def test_memory_of_code_is_freed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     before = load(2 * compiling.LIBRARIES)
     assert load(4 * compiling.LIBRARIES) - before < 5000  # kB; what was loaded would be 25,000
+
+
+def test_memory_of_the_compiler_is_freed() -> None:
+    """Modules of 300 vector instructions, for each of which LLVM's passes for -O2 would keep 50 kB."""
+    if not Path("/proc/self/statm").exists():
+        pytest.skip("it is not known how much memory the process has")
+    lines = [f"  %v{i + 1} = fadd <8 x float> %v{i}, splat (float {i}.0)\n" for i in range(300)]
+    stored = [f"  store <8 x float> %v{i}, ptr %a\n" for i in range(300)]
+    text = f"define void @kernel(ptr %a) {{\n  %v0 = load <8 x float>, ptr %a\n{''.join(lines)}{''.join(stored)}  ret void\n}}"
+
+    def generate(times: int) -> int:
+        for _ in range(times):
+            object_code(text, kept=False)
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4
+
+    before = generate(20)
+    assert generate(100) - before < 2000  # kB
 
 
 def test_eight_threads_compile_at_once() -> None:

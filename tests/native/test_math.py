@@ -7,14 +7,13 @@ import ctypes
 import functools
 import math
 
-import llvmlite.binding as llvm
 import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
 import scipy.special
 
-from pullback.native.compile import host
+from pullback.native.compile import LoadedCode, Target, host, object_code
 from pullback.native.elementary import TINY
 from pullback.native.ir import Code, Module
 from pullback.native.math import FUNCTIONS, apply, weight
@@ -53,16 +52,6 @@ attributes #1 = {{ noinline nounwind }}
 
 
 @functools.cache
-def machine(fma):
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten() if fma else ""
-    cpu = llvm.get_host_cpu_name() if fma else "x86-64-v2"
-    target = llvm.Target.from_default_triple()
-    return target.create_target_machine(cpu=cpu, features=features, jit=True, codemodel="jitdefault", reloc="default")
-
-
-@functools.cache
 def kernel(name, kind, lanes, fma=True, constants=()):
     """A function of arrays that applies one of the tier's; operands whose number stands in `constants` are that."""
     code = Code(Module(64, fma, fma and host().avx512))
@@ -80,15 +69,8 @@ def kernel(name, kind, lanes, fma=True, constants=()):
     dtype, per_step = DTYPES[kind], lanes or 1
     body = "\n".join([*code.allocated, *code.lines])
     text = SOURCE.format(body=body, last=code.block, step=per_step * dtype.itemsize, functions=code.module.text())
-    module = llvm.parse_assembly(text)
-    module.verify()
-    generator = machine(fma)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(generator, options)
-    builder.getModulePassManager().run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, generator)
-    engine.finalize_object()
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int32)(engine.get_function_address("run"))
+    loaded = LoadedCode(object_code(text, host() if fma else Target(host().triple, "x86-64-v2"), kept=False), ("run",))
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int32)(loaded.addresses["run"])
 
     def call(*arrays, flush=True):
         arrays = np.broadcast_arrays(*[np.asarray(array, dtype) for array in arrays])
@@ -98,7 +80,7 @@ def kernel(name, kind, lanes, fma=True, constants=()):
         run(filled[0].ctypes.data, filled[-1].ctypes.data, out.ctypes.data, out.nbytes, FLUSH if flush else 0)
         return out[:count]
 
-    call.engine, call.text = engine, text  # the code lives as long as its engine
+    call.code, call.text = loaded, text  # which must live as long
     return call
 
 

@@ -12,11 +12,11 @@ import pytest
 from test_samples import REFUSED
 
 from pullback.engine import tiers
-from pullback.native import build, choice, clusters, flow
+from pullback.native import choice, clusters, flow
 from pullback.native.along import MERGED
 from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
-from pullback.native.kernel import SECONDS_A_WEIGHT
+from pullback.native.kernel import SECONDS_A_WEIGHT, SHARED
 from pullback.native.math import FUNCTIONS
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -66,7 +66,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
     r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
     r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
-    r"its weight is above ([\d,]+)": lambda: build.PARALLEL,
+    r"its weight is above ([\d,]+)": lambda: SHARED,
     r"on at least (\d+) elements": lambda: clusters.LEAST,
     r"sorts of up to (\d+) elements": lambda: MERGED,
     r"at most (\d+) are added": lambda: flow._TERMS,
