@@ -31,8 +31,7 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
-from pullback.native import choice  # noqa: F401  (which is asked before XLA)
-from pullback.native.choice import Explanation
+from pullback.native.choice import Choice
 from pullback.native.choice import explain as explain_tier
 from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
@@ -335,7 +334,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).lower()
 
-    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Choice:
         """Who runs the function for arguments like these, machine code of pullback's own or XLA, and why.
 
         Arguments:

@@ -10,9 +10,9 @@ import ctypes
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -37,7 +37,7 @@ STACK_BYTES = 1 << 14
 # A descriptor's words, and those of the records of its inputs and outputs.
 DESCRIPTOR = (
     *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "blocks", "releases", "makes_tuple"),
-    *("share", "input_records", "output_records", "constant_pointers"),
+    *("share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
 )
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
 OUTPUT = ("type", "dtype", "ndim", "shape", "bytes")
@@ -57,7 +57,7 @@ PYTHON = (
 NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in NumPy's table of its C API, which are for ever
 _OBJECTS = (
     *("None", "True", "False", "Array", "ndarray", "bytes_dtype", "KeyboardInterrupt"),
-    *("fetch", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes"),
+    *("fetch", "delete", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes"),
 )
 TABLE = (*PYTHON, *NUMPY, *_OBJECTS)
 
@@ -103,10 +103,14 @@ def _expect(holds: bool, what: str) -> None:
 def _locations() -> dict[str, int]:
     """Where things lie in objects. Raises `_LayoutError`."""
     _expect(_words(object(), 2)[1] == id(object) and object.__basicsize__ == 2 * WORD, "the class of an object")
-    marks = [object(), object(), object()]
-    array = Array(*marks)  # type: ignore[arg-type]
+    marks = {name: object() for name in ("type", "host", "buffer", "later")}
+    array = Array(*[*marks.values()][:3])  # type: ignore[arg-type]
+    array._later = marks["later"]
     size = Array.__basicsize__ // WORD
-    found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in zip(("type", "host", "buffer"), marks)}
+    found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in marks.items()}
+    found["our_weakrefs"] = Array.__weakrefoffset__
+    held = weakref.ref(array)
+    _expect(_words(array, size)[Array.__weakrefoffset__ // WORD] == id(held), "the weak references to an object")
     example = np.zeros((3, 5), np.int16)
     words = _words(example, 9)
     where = {"array_data": 16, "array_ndim": 24, "array_shape": 32, "array_dtype": 56, "array_flags": 64}
@@ -202,7 +206,7 @@ class NativeCallable(_Words):
     _long_call: Any  # what is called where there is no descriptor for a call
 
 
-_promoted: WeakKeyDictionary[type, Any] = WeakKeyDictionary()
+_promoted: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
 
 
 def _promote(kind: type) -> Any:
@@ -287,6 +291,7 @@ class Descriptor:
         kernel: the kernel. code: what it was compiled to. mode: in which calls are made.
         makes_tuple: whether the result is a tuple of Arrays; else it is the one Array that there is.
         next: the descriptor to be tried if arguments are others.
+        donated: which inputs are donated: Arrays in their places give up their memory; empty if none are.
     """
 
     def __init__(
@@ -296,8 +301,11 @@ class Descriptor:
         mode: Mode,
         makes_tuple: bool = True,
         next: Descriptor | None = None,
+        donated: tuple[bool, ...] = (),
     ) -> None:
         self.kernel, self.code, self.mode, self.makes_tuple, self.next = kernel, code, mode, makes_tuple, next
+        self.donated = donated
+        places = [i for i, given in enumerate(donated) if given]
         self.length: int = 1 if next is None else next.length + 1
         self._alive: list[Any] = []
         releases = kernel.weight * SECONDS_A_WEIGHT >= RELEASED_SECONDS
@@ -317,6 +325,8 @@ class Descriptor:
             "input_records": self._table([word for type in kernel.inputs for word in self._input(type)]),
             "output_records": self._table([word for type in kernel.outputs for word in self._output(type)]),
             "constant_pointers": self._table([self._constant(array) for array in kernel.constants]),
+            "donations": len(places),
+            "donated": self._table(places),
         }
         self.address: int = self._table([int(words[name]) for name in DESCRIPTOR])
 
@@ -396,6 +406,7 @@ def _objects() -> dict[str, Any]:
         "bytes_dtype": np.dtype(np.uint8),
         "KeyboardInterrupt": KeyboardInterrupt,
         "fetch": _fetch,
+        "delete": Array.delete,
         "long_name": sys.intern("_long_call"),
         "staging": tracing.staging.variable,
         "staging_default": tracing.innermost_staging,

@@ -345,6 +345,62 @@ ran:
   ret i32 %rc
 }
 
+; Have the Arrays among a call's donated arguments give up their memory, as `Array.delete` does: 0, or -1 on an error. One that
+; something refers to weakly may be a constant, and one that has been on an asynchronous device holds more: Python looks at these.
+define internal i32 @forget(ptr %d, ptr %args) {
+  %count = DESCRIPTOR(%d, donations, i64)
+  %places = DESCRIPTOR(%d, donated)
+  br label %next
+next:
+  %i = phi i64 [0, %0], [%i.next, %forgotten]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %look, label %out
+look:
+  %i.next = add i64 %i, 1
+  %place.at = getelementptr i64, ptr %places, i64 %i
+  %place = load i64, ptr %place.at
+  %given.at = getelementptr ptr, ptr %args, i64 %place
+  %given = load ptr, ptr %given.at
+  %class.at = getelementptr i8, ptr %given, i64 8
+  %class = load ptr, ptr %class.at
+  %ours = icmp eq ptr %class, $Array
+  br i1 %ours, label %array, label %forgotten
+array:
+  %weak.at = getelementptr i8, ptr %given, i64 {our_weakrefs}
+  %weak = load ptr, ptr %weak.at
+  %later.at = getelementptr i8, ptr %given, i64 {our_later}
+  %later = load ptr, ptr %later.at
+  %unreferred = icmp eq ptr %weak, null
+  %present = icmp eq ptr %later, null
+  %simple = and i1 %unreferred, %present
+  br i1 %simple, label %here, label %python
+here:
+  %host.at = getelementptr i8, ptr %given, i64 {our_host}
+  %host = load ptr, ptr %host.at
+  %buffer.at = getelementptr i8, ptr %given, i64 {our_buffer}
+  %buffer = load ptr, ptr %buffer.at
+  call void $Py_IncRef(ptr $None)
+  call void $Py_IncRef(ptr $None)
+  store ptr $None, ptr %host.at
+  store ptr $None, ptr %buffer.at
+  call void $Py_DecRef(ptr %host)
+  call void $Py_DecRef(ptr %buffer)
+  br label %forgotten
+python:
+  %said = call ptr $PyObject_CallOneArg(ptr $delete, ptr %given)
+  %raised = icmp eq ptr %said, null
+  br i1 %raised, label %error, label %deleted
+deleted:
+  call void $Py_DecRef(ptr %said)
+  br label %forgotten
+forgotten:
+  br label %next
+error:
+  ret i32 -1
+out:
+  ret i32 0
+}
+
 ; The result of a call by one descriptor; @table if it is for other calls, null on an error.
 define internal ptr @attempt(ptr %d, ptr %args, i64 %n) {
   %inputs = DESCRIPTOR(%d, inputs, i64)
@@ -445,7 +501,8 @@ wrap:
 one:
   %only.array = load ptr, ptr %arrays
   %only = call ptr @wrapped(ptr %out.records, ptr %only.array)
-  ret ptr %only
+  %empty = icmp eq ptr %only, null
+  br i1 %empty, label %lost, label %ended
 tuple:
   %whole = call ptr $PyTuple_New(i64 %outputs)
   %unpacked = icmp eq ptr %whole, null
@@ -474,7 +531,19 @@ partial:
   call void $Py_DecRef(ptr %whole)
   ret ptr null
 full:
-  ret ptr %whole
+  br label %ended
+ended:
+  %out = phi ptr [%only, %one], [%whole, %full]
+  %kept = call i32 @forget(ptr %d, ptr %args)
+  %complete = icmp eq i32 %kept, 0
+  br i1 %complete, label %end, label %withdrawn
+withdrawn:
+  call void $Py_DecRef(ptr %out)
+  br label %lost
+end:
+  ret ptr %out
+lost:
+  ret ptr null
 miss:
   ret ptr @table
 }

@@ -44,6 +44,7 @@ from pullback.engine.backend import CompileOptions, placement, preferred
 from pullback.native import entry
 from pullback.native.choice import native_mode
 from pullback.native.executable import NativeExecutable
+from pullback.native.graph import Refused
 from pullback.native.kernel import Kernel
 from pullback.program.program import Program
 
@@ -218,8 +219,8 @@ def test_a_kernel_of_many_arrays() -> None:
     given = [Array(scalar, np.asarray(value, np.float32)) for value in range(4000)]
     for _ in range(10):
         assert executable(given)[0]._host == 3999
-    with pytest.raises(pb.errors.ProgramError, match="at most 4096"):
-        NativeExecutable(Kernel(text, many + many, (scalar,)))
+    with pytest.raises(Refused, match="at most 4096"):
+        Kernel(text, many + many, (scalar,))
 
 
 LAST = """

@@ -19,7 +19,7 @@ from pullback.engine.lower import lower_program
 from pullback.native import compile as compiling
 from pullback.native import handler
 from pullback.native.checked import CheckedExecutable
-from pullback.native.choice import explained, native_mode
+from pullback.native.choice import explain, native_mode
 
 pnp, lax = pb.numpy, pb.lax
 
@@ -411,12 +411,12 @@ def test_the_mode_belongs_to_what_is_compiled():
 def test_a_program_knows_which_parts_are_native():
     program = pb.xpr(product_and_loop, A, XS)
     with native_mode("on"):
-        found = explained(program)
+        found = explain(program, DEFAULT_OPTIONS, ())
         assert found.tier == "mixed" and found.parts == ("scan of <lambda>",) and "product" in found.reason
-        assert explained(pb.xpr(lambda a: a @ a, A)).tier == "xla"
-        assert explained(pb.xpr(scanned, XS)).tier == "native"
+        assert explain(pb.xpr(lambda a: a @ a, A), DEFAULT_OPTIONS, ()).tier == "xla"
+        assert explain(pb.xpr(scanned, XS), DEFAULT_OPTIONS, ()).tier == "native"
     with native_mode("off"):
-        assert explained(program).tier == "xla"
+        assert explain(program, DEFAULT_OPTIONS, ()).tier == "xla"
 
 
 def test_parts_are_compared_with_xlas_own_code():
@@ -478,11 +478,11 @@ def test_executables_with_calls_are_kept_on_disk(tmp_path):
 TWO_DEVICES = """
 import numpy as np, pullback as pb
 from pullback.native.checked import CheckedExecutable
-from pullback.native.choice import explained
+from pullback.engine.lower import lower_program
 f = pb.jit(lambda a, xs: ((a @ a).sum(), pb.lax.scan(lambda c, x: (c * 0.25 + x, c), xs[0], xs)))
 a, xs = np.ones((136, 136)), np.arange(12.0).reshape(4, 3)
 expected = f(a, xs)
-assert explained(pb.xpr(f, a, xs)).parts
+assert lower_program(pb.xpr(f, a, xs), 'cpu', offloads=True).offloaded
 for device in pb.devices():
     product, (carry, ys) = f(pb.device_put(a, device), pb.device_put(xs, device))
     assert carry.device == device == ys.device
