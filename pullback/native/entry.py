@@ -31,6 +31,8 @@ from pullback.native.shorthand import expanded, flushing
 
 # Results of this size or more start at a multiple of 64 bytes, as `core.array.aligned_empty` makes them: XLA can share them.
 SHARED_BYTES = 1 << 14
+# Of results up to this size the last two arrays are used again, if the function's caller has dropped them.
+KEPT_BYTES = 1 << 10
 # Workspaces up to this size lie on the stack.
 STACK_BYTES = 1 << 14
 
@@ -40,11 +42,11 @@ DESCRIPTOR = (
     *("share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
 )
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
-OUTPUT = ("type", "dtype", "ndim", "shape", "bytes")
+OUTPUT = ("type", "dtype", "ndim", "shape", "bytes", "kept", "turn")
 
 PYTHON = (
-    *("Py_IncRef", "Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
-    *("PyTuple_New", "PyTuple_SetItem", "PyTuple_GetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
+    *("Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
+    *("PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
     *(
         "PyErr_CheckSignals",
         "PyErr_NoMemory",
@@ -65,6 +67,7 @@ TABLE = (*PYTHON, *NUMPY, *_OBJECTS)
 CONVERSIONS = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "bool": 5}
 
 WORD = 8
+_Count = ctypes.c_int32 if sys.version_info >= (3, 12) else ctypes.c_int64  # of the references to an object
 RELEASED_SECONDS = 20e-6  # other threads of Python's may run beside work that takes longer
 
 _NUMBERS: dict[str, type] = {"float32": float, "float64": float, "int32": int, "int64": int, "bool": bool}
@@ -108,9 +111,8 @@ def _locations() -> dict[str, int]:
     array._later = marks["later"]
     size = Array.__basicsize__ // WORD
     found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in marks.items()}
-    found["our_weakrefs"] = Array.__weakrefoffset__
-    held = weakref.ref(array)
-    _expect(_words(array, size)[Array.__weakrefoffset__ // WORD] == id(held), "the weak references to an object")
+    referred = weakref.ref(array)
+    found["our_weakrefs"] = _place(array, referred, size, "a weak reference to an Array")
     example = np.zeros((3, 5), np.int16)
     words = _words(example, 9)
     where = {"array_data": 16, "array_ndim": 24, "array_shape": 32, "array_dtype": 56, "array_flags": 64}
@@ -119,9 +121,19 @@ def _locations() -> dict[str, int]:
     _expect(list((ctypes.c_int64 * 2).from_address(words[4])) == [3, 5], "the shape of a NumPy array")
     flags = [ctypes.c_uint32.from_address(id(seen) + 64).value & 257 for seen in (example, example.T)]
     _expect(flags == [257, 256], "the flags of a NumPy array")
+    held = weakref.ref(example)
+    where["array_weakrefs"] = _place(example, held, np.ndarray.__basicsize__ // WORD, "a weak reference to a NumPy array")
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
+    counted = object()
+    before, more = _Count.from_address(id(counted)).value, [counted] * 3
+    _expect(
+        _Count.from_address(id(counted)).value == before + len(more) and not hasattr(sys, "gettotalrefcount"),
+        "the count of the references to an object",
+    )
+    pair = (object(), object())
+    found["tuple_items"] = _place(pair, pair[0], 5, "an item of a tuple")
     return found | where | {"head": NativeCallable._head}
 
 
@@ -324,18 +336,17 @@ class Descriptor:
             "share": pool.share() if releases and kernel.blocks > 1 else 0,
             "input_records": self._table([word for type in kernel.inputs for word in self._input(type)]),
             "output_records": self._table([word for type in kernel.outputs for word in self._output(type)]),
-            "constant_pointers": self._table([self._constant(array) for array in kernel.constants]),
+            "constant_pointers": self._table([self._owned(array) for array in kernel.constants]),
             "donations": len(places),
             "donated": self._table(places),
         }
         self.address: int = self._table([int(words[name]) for name in DESCRIPTOR])
 
     def _table(self, words: Sequence[int]) -> int:
-        table = np.array(words, np.uint64)
-        self._alive.append(table)
-        return table.ctypes.data
+        return self._owned(np.array(words, np.uint64))
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> int:
+    def _owned(self, array: np.ndarray[Any, Any]) -> int:
+        """The address of an array's elements, which live as long as this."""
         array = np.require(array, requirements=["C", "ALIGNED"])
         self._alive.append(array)
         return array.ctypes.data
@@ -365,6 +376,8 @@ class Descriptor:
             "ndim": type.ndim,
             "shape": self._table(type.shape),
             "bytes": type.nbytes,
+            "kept": self._owned(np.full(2, None)) if type.nbytes <= KEPT_BYTES else 0,
+            "turn": 0,
         }
         return [words[name] for name in OUTPUT]
 
@@ -422,6 +435,7 @@ def entry_text(places: dict[str, int], triple: str) -> str:
         **places,
         **flushing(triple),
         table=len(TABLE),
+        count=f"i{8 * ctypes.sizeof(_Count)}",
         input_bytes=8 * len(INPUT),
         output_bytes=8 * len(OUTPUT),
         shared_bytes=SHARED_BYTES,

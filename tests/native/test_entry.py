@@ -194,6 +194,49 @@ def test_results_that_are_large_lie_where_xla_shares_them() -> None:
         assert np.shares_memory(y._host, np.asarray(memoryview(y._buffer)))
 
 
+SEEN = {
+    "nothing": lambda y: None,
+    "itself": lambda y: y,
+    "an alias": lambda y: y.alias(),
+    "a view": lambda y: y.view(),
+    "frozen": lambda y: y.host,
+    "a part": lambda y: np.asarray(y)[2:],
+    "a memoryview": lambda y: memoryview(y._host)[1:],
+    "dlpack": lambda y: np.from_dlpack(y),
+    "XLA's": lambda y: pb.jit(lambda y: (y, y + 1.0), native=False)(y)[0],
+    "a device's": lambda y: pb.device_put(y),
+    "a weak reference": lambda y: weakref.ref(y._host),
+}
+
+
+@pytest.mark.parametrize("which", SEEN)
+@pytest.mark.parametrize("chained", [False, True], ids=["apart", "one after the other"])
+def test_memory_of_results_is_used_again_when_nothing_refers_to_it(which: str, chained: bool) -> None:
+    function, seen, places, y = function_of(adding_one()), [], set(), None
+    for i in range(8):
+        y = function(y if chained and y is not None else F8 + np.float32(10 * i))
+        expected = y._host.copy()
+        places.add(y._host.ctypes.data)
+        seen.append((SEEN[which](y), expected))
+    del y
+    for one, expected in seen:
+        one = one() if one.__class__ is weakref.ref else one
+        if one is not None:
+            found = np.asarray(one)
+            assert (found == expected[len(expected) - len(found) :]).all()
+    assert which != "nothing" or len(places) == 2
+    assert which in ("nothing", "XLA's", "a device's") or len(places) > 2  # those two copy what is small
+
+
+def test_memory_of_large_results_is_given_back() -> None:
+    for count, kept in [(entry.KEPT_BYTES // 4, True), (entry.KEPT_BYTES // 4 + 1, False)]:
+        function = function_of(adding_one(count))
+        memory = weakref.ref(function(np.zeros(count, np.float32))._host)
+        assert (memory() is not None) == kept
+        del function
+        assert memory() is None
+
+
 def test_two_results_are_a_tuple_in_their_order() -> None:
     x, y = F8, np.flip(F8).copy()
     got = call_of(sum_and_difference())(x, y)
