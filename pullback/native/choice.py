@@ -134,16 +134,19 @@ class Choice:
     Attributes:
         tier: "native", "xla", or "mixed", where XLA's program calls native code. reason: why.
         parts: in a mixed program, what is native code.
+        now: of XLA's programs with `tiered=True`, which executable of theirs runs, and what comes.
         kernel: in a native one, the code.
     """
 
     tier: str
     reason: str
     parts: tuple[str, ...] = ()
+    now: str = ""
     kernel: Kernel | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.tier}: {self.reason}" + (f" Native parts: {', '.join(self.parts)}." if self.parts else "")
+        parts = f" Native parts: {', '.join(self.parts)}." if self.parts else ""
+        return f"{self.tier}: {self.reason}{parts}{self.now and ' '}{self.now}"
 
 
 def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable | None:
