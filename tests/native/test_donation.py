@@ -6,7 +6,6 @@ import ctypes
 import gc
 import signal
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handwritten_kernels import adding_one, descriptor_of, endless, needs_entry
+from handwritten_kernels import adding_one, at_once, descriptor_of, endless, needs_entry
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -333,11 +332,7 @@ def test_eight_threads_give_their_own_and_the_same() -> None:
         if x.tolist() != [seed + 300.0] * 3:
             wrong.append(x)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work)
     assert wrong == [] and all(map(is_deleted, common))
 
 

@@ -24,6 +24,7 @@ from handwritten_kernels import (
     MISSED,
     Function,
     adding_one,
+    at_once,
     call_of,
     copying,
     descriptor_of,
@@ -589,11 +590,7 @@ def test_eight_threads_at_once() -> None:
             if not (function(x)._host == x + np.float32(1)).all():
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work)
     assert wrong == []
 
 
