@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 import weakref
@@ -33,8 +34,7 @@ from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
 from pullback.engine.tiers import Tiered, stage
 from pullback.engine.xla import QUICK
-from pullback.native import choice  # noqa: F401  (which is asked before XLA)
-from pullback.native.choice import Explanation
+from pullback.native.choice import Choice
 from pullback.native.choice import explain as explain_tier
 from pullback.native.entry import NativeCallable, plain_class, retire
 from pullback.program.equality import param_key
@@ -338,7 +338,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).lower()
 
-    def explain(self, /, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, /, *args: Any, **kwargs: Any) -> Choice:
         """Who runs the function for arguments like these, machine code of pullback's own or XLA, and why.
 
         Arguments:
@@ -355,7 +355,9 @@ class Jitted(NativeCallable):
         """
         signature = self.trace(*args, **kwargs)._signature
         found = explain_tier(signature.program, self._options, signature.donated)
-        return found._replace(now=stage(signature.executable)) if self._options.tiered and found.tier != "native" else found
+        if self._options.tiered and found.tier != "native":
+            found = dataclasses.replace(found, now=stage(signature.executable))
+        return found
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these: `trace(...).out_info`.

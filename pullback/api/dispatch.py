@@ -115,7 +115,7 @@ class Signature:
         (_, _, positional), (_, names, _) = map(node, self.structure.children())
         kind, _, parts = node(self.out_structure)
         leaves = all([node(part)[0] is None for part in (*positional, *parts)])
-        return leaves and kind in (None, tuple) and not (names or self.donated or any(self.statics))
+        return leaves and kind in (None, tuple) and not (names or any(self.statics))
 
     def fast_path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FastPath | None:
         """The fast path for calls like this one, which is of this signature; None if it is the first, or there is no path.

@@ -11,6 +11,10 @@ It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which
 what has no native rule; and no elementwise pass that XLA is quick in (`clusters.SAVED`), unless it is light, or so long
 (`SHORT`) that it matters little how soon the second thread comes.
 
+Results of native code have memory of their own, and XLA's may take that of donated arguments: one pass over 1, 4 and 16 MB that
+are given takes XLA 20, 55 and 110 us, native code, to which the system gives new memory, 23, 90 and 470. So passes over more
+than `GIVEN` are XLA's. Loops are not: at all these sizes they take native code less than a quarter of XLA's time.
+
 The limits are set by the least times of 175 programs, native and XLA's in turns, on two cores with AVX-512 that others used at
 the same time (so large ones vary by 40 %, and XLA's are the luckier). How many times as quick as XLA native code is; behind the
 stroke what is left to XLA for it:
@@ -53,11 +57,13 @@ with a product of 512x512 or 130x130 matrices beside (two cores with AVX-512, le
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +82,7 @@ from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
 from pullback.native.handler import registered
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
-from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
 from pullback.native.record import record
 from pullback.program.cost import cost
 from pullback.program.equality import param_key
@@ -90,6 +96,7 @@ SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second t
 HEAVY = 200_000_000  # weight: of what is so heavy, nothing is known to be better by rows
 LARGE_PRODUCT, LARGE_STEP = 80**3, 50**3  # multiplications, of a product of matrices and of one in the step of a loop
 WINDOWS = 1_000_000  # weight of a program with convolutions: XLA takes 60 us to begin one
+GIVEN = 1 << 20  # bytes of results for which XLA uses donated memory: what is one pass over rows takes no longer there
 LARGE_TRANSPOSE = 1 << 15  # elements: beyond, each is in another line of the cache
 MOST_FLOPS = 1e11  # of a Program that is looked at at all
 
@@ -120,40 +127,45 @@ def native_mode(wanted: str) -> AbstractContextManager[None]:
     return overriding(native=wanted)
 
 
-class Choice(NamedTuple):
-    """Who runs a Program.
+@dataclass(frozen=True)
+class Choice:
+    """Who runs a Program, and why: what `jit(f).explain(...)` returns.
 
     Attributes:
-        kernel: the native code; None if XLA runs it. reason: why.
-        parts: what is native code in XLA's program (`explained` tells it).
+        tier: "native", "xla", or "mixed", where XLA's program calls native code. reason: why.
+        parts: in a mixed program, what is native code.
+        now: of XLA's programs with `tiered=True`, which executable of theirs runs, and what comes.
+        kernel: in a native one, the code.
     """
 
-    kernel: Kernel | None
+    tier: str
     reason: str
     parts: tuple[str, ...] = ()
+    now: str = ""
+    kernel: Kernel | None = field(default=None, repr=False, compare=False)
 
-    @property
-    def tier(self) -> str:
-        return "native" if self.kernel is not None else "mixed" if self.parts else "xla"
+    def __str__(self) -> str:
+        parts = f" Native parts: {', '.join(self.parts)}." if self.parts else ""
+        return f"{self.tier}: {self.reason}{parts}{self.now and ' '}{self.now}"
 
 
 def compiled(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable | None:
     """The executable of a Program that runs natively; None for what is left to XLA."""
-    if any(_obstacles(options, donated).values()):
+    if _obstacle(options) is not None:
         return None
-    kernel = choose(program).kernel
+    kernel = choose(program, _given(program, donated)).kernel
     if mode() != "check":
-        return None if kernel is None else _made(kernel)
-    if kernel is None and (program.effects or not explained(program).parts):
+        return None if kernel is None else _made(kernel, donated)
+    if kernel is None and (program.effects or explain(program, options, donated).tier == "xla"):
         return None
     there = backend(options.device.platform)
-    native = there.compile(program, options, donated) if kernel is None else _made(kernel)
-    return CheckedExecutable(native, there.compile(program, options._replace(native=False), donated), program.name)
+    native = there.compile(program, options, donated) if kernel is None else _made(kernel, donated)
+    return CheckedExecutable(native, there.compile(program, options._replace(native=False), ()), program.name)
 
 
-def _made(kernel: Kernel) -> NativeExecutable:
+def _made(kernel: Kernel, donated: tuple[bool, ...]) -> NativeExecutable:
     start = perf_counter()
-    made = NativeExecutable(kernel)
+    made = NativeExecutable(kernel, donated)
     cache.count("compiled")
     cache.count("compile_seconds", perf_counter() - start)
     return made
@@ -182,116 +194,97 @@ preferred.compile, preferred.key = compiled, mode
 preferred.grouped, preferred.part = _grouped, part
 
 
-def _obstacles(options: CompileOptions, donated: tuple[bool, ...]) -> dict[str, Any]:
-    """What leaves a Program to XLA whatever it is, each with whether it holds."""
-    return {
+def explain(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Choice:
+    """Who runs a Program, compiled with these options, and why."""
+    obstacle = _obstacle(options)
+    found = choose(program, _given(program, donated)) if obstacle is None else _xla(obstacle)
+    if found.kernel is not None or obstacle is not None:
+        return found
+    parts = program.memo(("native parts", mode()), lambda: lower_program(program, "cpu", offloads=True).offloaded)
+    return replace(found, tier="mixed", parts=parts) if parts else found
+
+
+def _obstacle(options: CompileOptions) -> str | None:
+    """What leaves a Program to XLA whatever it is."""
+    obstacles = {
         "options of XLA's were given": options.flags,
         "it was jitted with native=False": not options.native,
         "XLA's graph is to be shown": options.show_graph,
         "its arguments are committed to a device": options.committed,
-        "some of its arguments are donated": any(donated),
         "there are several devices": placement.several,
     }
+    return next((obstacle for obstacle, holds in obstacles.items() if holds), None)
 
 
-class Explanation(NamedTuple):
-    """Who runs a compiled function, and why: what `jit(f).explain(...)` returns.
+def _given(program: Program, donated: tuple[bool, ...]) -> int:
+    """The bytes of results for which there is the memory of donated arguments of their shape and dtype."""
+    free = Counter([(type.shape, type.dtype) for type in itertools.compress(program.input_types, donated)])
+    taken = free & Counter([(type.shape, type.dtype) for type in program.output_types])
+    return sum([math.prod(shape) * dtype.itemsize * count for (shape, dtype), count in taken.items()])
 
-    Attributes:
-        tier: "native", "xla", or "mixed", where XLA's program calls native code. reason: why.
-        parts: in a mixed program, what is native code.
-        now: of XLA's programs with `tiered=True`, which executable of theirs runs, and what comes.
+
+def choose(program: Program, given: int = 0) -> Choice:
+    """Who runs a Program as a whole in the mode that holds here; remembered with it.
+
+    Arguments:
+        given: how many bytes of donated memory its results can take, of which only XLA makes use.
     """
-
-    tier: str
-    reason: str
-    parts: tuple[str, ...] = ()
-    now: str = ""
-
-    def __str__(self) -> str:
-        parts = f" Native parts: {', '.join(self.parts)}." if self.parts else ""
-        return f"{self.tier}: {self.reason}{parts}{self.now and ' '}{self.now}"
-
-
-def explain(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Explanation:
-    """Who runs a Program, compiled with these options, and why."""
-    for obstacle, holds in _obstacles(options, donated).items():
-        if holds:
-            return Explanation("xla", f"{obstacle}.")
-    found = explained(program)
-    return Explanation(found.tier, f"{found.reason}.", found.parts)
-
-
-def explained(program: Program) -> Choice:
-    """As `choose`, with the parts of an XLA program that are native code."""
-    found = choose(program)
-    return found if found.kernel is not None else found._replace(parts=lower_program(program, "cpu", offloads=True).offloaded)
-
-
-def choose(program: Program) -> Choice:
-    """Who runs a Program in the mode that holds here; remembered with it."""
     wanted = mode()
-    made: Choice = program.memo(("native", wanted), lambda: _choose(program, wanted))
+    made: Choice = program.memo(("native", wanted, given), lambda: _choose(program, wanted, given))
     return made
 
 
-def refusal(program: Program) -> str | None:
-    """Why the tier cannot take a Program, whatever it would cost; None if it can."""
-    missing = entry.unavailable()
-    if missing is not None:
-        return missing
-    try:
-        build(program, record(program), compiling.host())
-    except (Refused, TooLong) as reason:
-        return str(reason)
-    return None
+def _native(kernel: Kernel, reason: str) -> Choice:
+    return Choice("native", f"{reason}.", kernel=kernel)
 
 
-def _choose(program: Program, wanted: str) -> Choice:
+def _xla(reason: str) -> Choice:
+    return Choice("xla", f"{reason}.")
+
+
+def _choose(program: Program, wanted: str, given: int) -> Choice:
     if wanted == "off":
-        return Choice(None, "the native tier is off (PULLBACK_NATIVE)")
+        return _xla("the native tier is off (PULLBACK_NATIVE)")
     missing = entry.unavailable()
     if missing is not None:
-        return Choice(None, missing)
+        return _xla(missing)
     if program.effects:
-        return Choice(None, "it has effects")
+        return _xla("it has effects")
     if wanted != "always" and cost(program).flops > MOST_FLOPS:
-        return Choice(None, "it takes so long that nothing is gained by a quick start")
+        return _xla("it takes so long that nothing is gained by a quick start")
     try:
         graph = record(program)
         inside = [part for node in graph.nodes for part in node.graphs]
         for part, limit in [(graph, LARGE_PRODUCT), *[(part, LARGE_STEP) for part in inside]]:
             product = _largest_product(part)
             if wanted != "always" and product > limit:
-                return Choice(
-                    None, f"its largest product of matrices takes {product} multiplications, which libraries do better"
-                )
+                return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
-        return Choice(None, str(reason))
-    if kernel.arrays > MAX_ARRAYS:
-        return Choice(None, f"its inputs, constants and results are {kernel.arrays} arrays, of at most {MAX_ARRAYS}")
+        return _xla(str(reason))
     step = _heaviest_step(kernel, graph)
     estimate = f"{kernel.weight:.3g} vector instructions, some {kernel.weight * SECONDS_A_WEIGHT * 1e6:.3g} us"
     if wanted == "always":
-        return Choice(kernel, f"the mode is 'always'; {estimate}")
+        return _native(kernel, f"the mode is 'always'; {estimate}")
     turned = _largest_transpose(graph)
     if turned > LARGE_TRANSPOSE and step is None:
-        return Choice(None, f"it transposes {turned} elements")
+        return _xla(f"it transposes {turned} elements")
     if kernel.weight < KEYED and any([kind(type.dtype) == "k" for type in (*kernel.inputs, *kernel.outputs)]):
-        return Choice(None, f"it is light, and takes or returns random keys: {estimate}")
+        return _xla(f"it is light, and takes or returns random keys: {estimate}")
     if kernel.weight <= (WINDOWS if any([node.name == "convolution" for node in graph.nodes]) else LIGHT):
-        return Choice(kernel, f"it is light: {estimate}")
+        return _native(kernel, f"it is light: {estimate}")
     if step is not None and step <= LIGHT_STEP:
-        return Choice(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
+        return _native(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
     alone = kernel.by_rows and not kernel.shared
     if alone and SERIAL < kernel.weight <= SHORT and not any(map(_is_slow, _nodes(graph))):
-        return Choice(None, f"it sums over all rows, in one thread: {estimate}")
+        return _xla(f"it sums over all rows, in one thread: {estimate}")
     if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):
-        return Choice(None, f"XLA is as quick in its elementwise operations: {estimate}")
+        return _xla(f"XLA is as quick in its elementwise operations: {estimate}")
+    if kernel.by_rows and given > GIVEN:
+        return _xla(f"{given} bytes of results take the place of donated arguments, which spares XLA the memory")
     if kernel.by_rows and kernel.weight <= HEAVY:
-        return Choice(kernel, f"it is one pass over rows; {estimate}")
-    return Choice(None, f"it is heavy, and no pass over rows: {estimate}")
+        return _native(kernel, f"it is one pass over rows; {estimate}")
+    return _xla(f"it is heavy, and no pass over rows: {estimate}")
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:

@@ -10,9 +10,9 @@ import ctypes
 import functools
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,20 +31,22 @@ from pullback.native.shorthand import expanded, flushing
 
 # Results of this size or more start at a multiple of 64 bytes, as `core.array.aligned_empty` makes them: XLA can share them.
 SHARED_BYTES = 1 << 14
+# Of results up to this size the last two arrays are used again, if the function's caller has dropped them.
+KEPT_BYTES = 1 << 10
 # Workspaces up to this size lie on the stack.
 STACK_BYTES = 1 << 14
 
 # A descriptor's words, and those of the records of its inputs and outputs.
 DESCRIPTOR = (
     *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "blocks", "releases", "makes_tuple"),
-    *("share", "input_records", "output_records", "constant_pointers"),
+    *("share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
 )
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
-OUTPUT = ("type", "dtype", "ndim", "shape", "bytes")
+OUTPUT = ("type", "dtype", "ndim", "shape", "bytes", "kept", "turn")
 
 PYTHON = (
-    *("Py_IncRef", "Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
-    *("PyTuple_New", "PyTuple_SetItem", "PyTuple_GetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
+    *("Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
+    *("PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
     *(
         "PyErr_CheckSignals",
         "PyErr_NoMemory",
@@ -57,7 +59,7 @@ PYTHON = (
 NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in NumPy's table of its C API, which are for ever
 _OBJECTS = (
     *("None", "True", "False", "Array", "ndarray", "bytes_dtype", "KeyboardInterrupt"),
-    *("fetch", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes"),
+    *("fetch", "delete", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes"),
 )
 TABLE = (*PYTHON, *NUMPY, *_OBJECTS)
 
@@ -65,6 +67,7 @@ TABLE = (*PYTHON, *NUMPY, *_OBJECTS)
 CONVERSIONS = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "bool": 5}
 
 WORD = 8
+_Count = ctypes.c_int32 if sys.version_info >= (3, 12) else ctypes.c_int64  # of the references to an object
 RELEASED_SECONDS = 20e-6  # other threads of Python's may run beside work that takes longer
 
 _NUMBERS: dict[str, type] = {"float32": float, "float64": float, "int32": int, "int64": int, "bool": bool}
@@ -103,10 +106,13 @@ def _expect(holds: bool, what: str) -> None:
 def _locations() -> dict[str, int]:
     """Where things lie in objects. Raises `_LayoutError`."""
     _expect(_words(object(), 2)[1] == id(object) and object.__basicsize__ == 2 * WORD, "the class of an object")
-    marks = [object(), object(), object()]
-    array = Array(*marks)  # type: ignore[arg-type]
+    marks = {name: object() for name in ("type", "host", "buffer", "later")}
+    array = Array(*[*marks.values()][:3])  # type: ignore[arg-type]
+    array._later = marks["later"]
     size = Array.__basicsize__ // WORD
-    found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in zip(("type", "host", "buffer"), marks)}
+    found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in marks.items()}
+    referred = weakref.ref(array)
+    found["our_weakrefs"] = _place(array, referred, size, "a weak reference to an Array")
     example = np.zeros((3, 5), np.int16)
     words = _words(example, 9)
     where = {"array_data": 16, "array_ndim": 24, "array_shape": 32, "array_dtype": 56, "array_flags": 64}
@@ -115,9 +121,19 @@ def _locations() -> dict[str, int]:
     _expect(list((ctypes.c_int64 * 2).from_address(words[4])) == [3, 5], "the shape of a NumPy array")
     flags = [ctypes.c_uint32.from_address(id(seen) + 64).value & 257 for seen in (example, example.T)]
     _expect(flags == [257, 256], "the flags of a NumPy array")
+    held = weakref.ref(example)
+    where["array_weakrefs"] = _place(example, held, np.ndarray.__basicsize__ // WORD, "a weak reference to a NumPy array")
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
+    counted = object()
+    before, more = _Count.from_address(id(counted)).value, [counted] * 3
+    _expect(
+        _Count.from_address(id(counted)).value == before + len(more) and not hasattr(sys, "gettotalrefcount"),
+        "the count of the references to an object",
+    )
+    pair = (object(), object())
+    found["tuple_items"] = _place(pair, pair[0], 5, "an item of a tuple")
     return found | where | {"head": NativeCallable._head}
 
 
@@ -202,7 +218,7 @@ class NativeCallable(_Words):
     _long_call: Any  # what is called where there is no descriptor for a call
 
 
-_promoted: WeakKeyDictionary[type, Any] = WeakKeyDictionary()
+_promoted: weakref.WeakKeyDictionary[type, Any] = weakref.WeakKeyDictionary()
 
 
 def _promote(kind: type) -> Any:
@@ -287,6 +303,7 @@ class Descriptor:
         kernel: the kernel. code: what it was compiled to. mode: in which calls are made.
         makes_tuple: whether the result is a tuple of Arrays; else it is the one Array that there is.
         next: the descriptor to be tried if arguments are others.
+        donated: which inputs are donated: Arrays in their places give up their memory; empty if none are.
     """
 
     def __init__(
@@ -296,8 +313,11 @@ class Descriptor:
         mode: Mode,
         makes_tuple: bool = True,
         next: Descriptor | None = None,
+        donated: tuple[bool, ...] = (),
     ) -> None:
         self.kernel, self.code, self.mode, self.makes_tuple, self.next = kernel, code, mode, makes_tuple, next
+        self.donated = donated
+        places = [i for i, given in enumerate(donated) if given]
         self.length: int = 1 if next is None else next.length + 1
         self._alive: list[Any] = []
         releases = kernel.weight * SECONDS_A_WEIGHT >= RELEASED_SECONDS
@@ -316,16 +336,17 @@ class Descriptor:
             "share": pool.share() if releases and kernel.shared else 0,
             "input_records": self._table([word for type in kernel.inputs for word in self._input(type)]),
             "output_records": self._table([word for type in kernel.outputs for word in self._output(type)]),
-            "constant_pointers": self._table([self._constant(array) for array in kernel.constants]),
+            "constant_pointers": self._table([self._owned(array) for array in kernel.constants]),
+            "donations": len(places),
+            "donated": self._table(places),
         }
         self.address: int = self._table([int(words[name]) for name in DESCRIPTOR])
 
     def _table(self, words: Sequence[int]) -> int:
-        table = np.array(words, np.uint64)
-        self._alive.append(table)
-        return table.ctypes.data
+        return self._owned(np.array(words, np.uint64))
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> int:
+    def _owned(self, array: np.ndarray[Any, Any]) -> int:
+        """The address of an array's elements, which live as long as this."""
         array = np.require(array, requirements=["C", "ALIGNED"])
         self._alive.append(array)
         return array.ctypes.data
@@ -355,6 +376,8 @@ class Descriptor:
             "ndim": type.ndim,
             "shape": self._table(type.shape),
             "bytes": type.nbytes,
+            "kept": self._owned(np.full(2, None)) if type.nbytes <= KEPT_BYTES else 0,
+            "turn": 0,
         }
         return [words[name] for name in OUTPUT]
 
@@ -396,6 +419,7 @@ def _objects() -> dict[str, Any]:
         "bytes_dtype": np.dtype(np.uint8),
         "KeyboardInterrupt": KeyboardInterrupt,
         "fetch": _fetch,
+        "delete": Array.delete,
         "long_name": sys.intern("_long_call"),
         "staging": tracing.staging.variable,
         "staging_default": tracing.innermost_staging,
@@ -411,6 +435,7 @@ def entry_text(places: dict[str, int], triple: str) -> str:
         **places,
         **flushing(triple),
         table=len(TABLE),
+        count=f"i{8 * ctypes.sizeof(_Count)}",
         input_bytes=8 * len(INPUT),
         output_bytes=8 * len(OUTPUT),
         shared_bytes=SHARED_BYTES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,29 +14,32 @@ from pullback.core.modes import current_mode
 from pullback.engine.backend import Executable
 from pullback.native import compile as compiling
 from pullback.native.entry import Call, Descriptor, NativeCallable, install
-from pullback.native.kernel import MAX_ARRAYS, SECONDS_A_WEIGHT, Kernel
+from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
 
 MAX_DESCRIPTORS = 32  # of one function: the entry looks through them, some 10 ns each
 
 
 class NativeExecutable(Executable):
-    """A kernel, compiled. Unlike XLA's executables it takes host memory, and holds nothing of the Program it was made of."""
+    """A kernel, compiled. Unlike XLA's executables it takes host memory, and holds nothing of the Program it was made of.
 
-    __slots__ = ("_call", "code", "descriptor", "kernel")
+    Arrays that are donated give up their memory when a call has succeeded; one that is stopped leaves them as they are. The
+    kernel itself never writes to it: results have memory of their own.
+    """
+
+    __slots__ = ("_call", "code", "donated", "kernel")
     installs = True
 
-    def __init__(self, kernel: Kernel) -> None:
-        if kernel.arrays > MAX_ARRAYS:
-            raise ProgramError(f"A kernel has at most {MAX_ARRAYS} inputs, constants and results, not {kernel.arrays}.")
+    def __init__(self, kernel: Kernel, donated: tuple[bool, ...] = ()) -> None:
         self.copies = False
         self.result_class = Array
         self.kernel = kernel
+        self.donated = donated
         self.code = compiling.loaded(kernel.source)
-        self.descriptor = Descriptor(kernel, self.code, current_mode())
-        self._call = Call(self.descriptor, functools.partial(_converted, self.descriptor))
+        self._call = self.call_or(None)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        return list(self._call(*arrays))
+        made = self._call(*arrays)
+        return list(self._converted(arrays) if made is None else made)
 
     def runner(self) -> None:
         return None
@@ -44,19 +47,35 @@ class NativeExecutable(Executable):
     def call_or(self, otherwise: Any) -> Call:
         """The kernel as a function of Arrays, NumPy's arrays and numbers, which returns `otherwise` if they are not of the
         types that it takes."""
-        descriptor = Descriptor(self.kernel, self.code, current_mode())
-        return Call(descriptor, lambda *args: otherwise)
+        return Call(self._descriptor(), lambda *args: otherwise)
 
     def install(self, into: NativeCallable, makes_tuple: bool) -> bool:
         mode, first = current_mode(), into._descriptor
-        one = first
-        while one is not None and (one.kernel is not self.kernel or one.mode is not mode or one.makes_tuple != makes_tuple):
+        wanted, one = (self.kernel, mode, makes_tuple, self.donated), first
+        while one is not None and (one.kernel, one.mode, one.makes_tuple, one.donated) != wanted:
             one = one.next
         if one is None:
             if first is not None and first.length >= MAX_DESCRIPTORS:
                 return False
-            install(into, Descriptor(self.kernel, self.code, mode, makes_tuple, first))
+            install(into, self._descriptor(makes_tuple, first))
         return True
+
+    def _descriptor(self, makes_tuple: bool = True, next: Descriptor | None = None) -> Descriptor:
+        return Descriptor(self.kernel, self.code, current_mode(), makes_tuple, next, self.donated)
+
+    def _converted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Run on Arrays that are weak where the kernel's inputs are not, or the other way round, and on those of other classes
+        than Array: their values are those of the moment, in memory that is borrowed."""
+        expected = self.kernel.inputs
+        if [array.type.strong() for array in arrays] != [type.strong() for type in expected]:
+            raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
+        plain = [Array(type, np.asarray(host_of(array), order="C")) for array, type in zip(arrays, expected, strict=True)]
+        made: tuple[Array, ...] | None = self._call(*plain)
+        if made is None:
+            raise ProgramError(f"A kernel for {expected} does not take {arrays}: their memory is not as their types say.")
+        for array in itertools.compress(arrays, self.donated):
+            array.delete()
+        return made
 
     def optimized_text(self) -> str:
         return compiling.optimised_text(self.kernel.source)
@@ -77,20 +96,3 @@ class NativeExecutable(Executable):
             "output_size_in_bytes": sum([type.nbytes for type in self.kernel.outputs]),
             "temp_size_in_bytes": self.kernel.workspace,
         }
-
-
-def _converted(descriptor: Descriptor, *arrays: Array) -> tuple[Array, ...]:
-    """Run on Arrays that are weak where the kernel's inputs are not, or the other way round, and on those of other classes than
-    Array: their values are those of the moment, in memory that is borrowed."""
-    expected = descriptor.kernel.inputs
-    if [array.type.strong() for array in arrays] != [type.strong() for type in expected]:
-        raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
-    plain = [Array(type, np.asarray(host_of(array), order="C")) for array, type in zip(arrays, expected, strict=True)]
-    made: tuple[Array, ...] = Call(descriptor, functools.partial(_refused, descriptor))(*plain)
-    return made
-
-
-def _refused(descriptor: Descriptor, *arrays: Array) -> Any:
-    raise ProgramError(
-        f"A kernel for {descriptor.kernel.inputs} does not take {arrays}: their memory is not as their types say."
-    )

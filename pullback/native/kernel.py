@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.types import ArrayType
+from pullback.native.graph import Refused
 
 SECONDS_A_WEIGHT = 0.15e-9  # what a unit of weight takes, about
 SHARED = 250_000  # weight, above which threads divide the blocks
@@ -23,6 +24,8 @@ class Kernel:
     `results` and `operands` are arrays of pointers to elements in C order, aligned as one element is; behind the inputs come
     the constants. `workspace` starts at a multiple of 64 bytes and is this call's own. `poll` is `i32 ()`, or null: a long loop
     calls it about every millisecond, and returns 1 if it does not return 0. Else the kernel returns 0.
+
+    Raises `Refused` of too many arrays.
 
     Attributes:
         source: the module. inputs, outputs: the types of the inputs and of the results. constants: arrays in C order.
@@ -41,12 +44,12 @@ class Kernel:
     weight: float = 0.0
     by_rows: bool = False
 
+    def __post_init__(self) -> None:
+        arrays = len(self.inputs) + len(self.constants) + len(self.outputs)
+        if arrays > MAX_ARRAYS:
+            raise Refused(f"its inputs, constants and results are {arrays} arrays, of at most {MAX_ARRAYS}")
+
     @property
     def shared(self) -> bool:
         """Whether threads divide the blocks."""
         return self.blocks > 1 and self.weight > SHARED
-
-    @property
-    def arrays(self) -> int:
-        """How many inputs, constants and results there are."""
-        return len(self.inputs) + len(self.constants) + len(self.outputs)

@@ -9,6 +9,28 @@
 
 @table = global [{table} x ptr] zeroinitializer
 
+; References to an object are counted in its first word. From Python 3.12 on its count is negative if it lives for ever.
+define internal void @hold(ptr %thing) alwaysinline {
+  %count = load {count}, ptr %thing
+  %mortal = icmp sge {count} %count, 0
+  %one = zext i1 %mortal to {count}
+  %more = add {count} %count, %one
+  store {count} %more, ptr %thing
+  ret void
+}
+define internal void @drop(ptr %thing) alwaysinline {
+  %count = load {count}, ptr %thing
+  %stays = icmp sgt {count} %count, 1
+  br i1 %stays, label %counted, label %last
+counted:
+  %less = sub {count} %count, 1
+  store {count} %less, ptr %thing
+  ret void
+last:
+  call void $Py_DecRef(ptr %thing)
+  ret void
+}
+
 ; What kernels poll: handlers of signals run, in the processor's usual mode; 1 if one of them raised.
 define i32 @poll() {
   {unflushed}
@@ -50,12 +72,13 @@ got:
   %unset = icmp eq ptr %value, null
   br i1 %unset, label %unheld, label %held
 held:
-  call void $Py_DecRef(ptr %value)
+  call void @drop(ptr %value)
   ret ptr %value
 unheld:
   %bound = getelementptr i8, ptr %default, i64 {partial_args}
   %args = load ptr, ptr %bound
-  %process = call ptr $PyTuple_GetItem(ptr %args, i64 0)
+  %process.at = getelementptr i8, ptr %args, i64 {tuple_items}
+  %process = load ptr, ptr %process.at
   ret ptr %process
 }
 
@@ -68,7 +91,7 @@ next:
 go:
   %at = getelementptr ptr, ptr %held, i64 %i
   %one = load ptr, ptr %at
-  call void $Py_DecRef(ptr %one)
+  call void @drop(ptr %one)
   %i.next = add i64 %i, 1
   br label %next
 out:
@@ -169,7 +192,7 @@ fetching:
   %raised = icmp eq ptr %there, null
   br i1 %raised, label %error, label %fetched
 fetched:
-  call void $Py_DecRef(ptr %there)
+  call void @drop(ptr %there)
   %found = icmp eq ptr %there, $True
   br i1 %found, label %look, label %no
 other:
@@ -238,13 +261,54 @@ error:
   ret ptr @table
 }
 define internal ptr @array(ptr %dtype, i32 %n, ptr %shape, ptr %data, i32 %flags) alwaysinline {
-  call void $Py_IncRef(ptr %dtype)
+  call void @hold(ptr %dtype)
   %made = call ptr $PyArray_NewFromDescr(ptr $ndarray, ptr %dtype, i32 %n, ptr %shape, ptr null, ptr %data, i32 %flags, ptr null)
   ret ptr %made
 }
 
-; A new array of NumPy's for a result.
+; An array of NumPy's for a result: one of the last two, which the record keeps where they are small, if nothing else refers to it
+; any more; else a new one.
 define internal ptr @fresh(ptr %record) alwaysinline {
+  %kept = OUTPUT(%record, kept)
+  %keeps = icmp ne ptr %kept, null
+  br i1 %keeps, label %keeping, label %new
+new:
+  %made = call ptr @allocated(ptr %record)
+  ret ptr %made
+keeping:
+  %turn = OUTPUT(%record, turn, i64)
+  %turn.next = xor i64 %turn, 1
+  %turn.place = &OUTPUT(%record, turn)
+  store i64 %turn.next, ptr %turn.place
+  %place = getelementptr ptr, ptr %kept, i64 %turn
+  %last = load ptr, ptr %place
+  %references = load {count}, ptr %last
+  %alone = icmp eq {count} %references, 1
+  br i1 %alone, label %weakly, label %replace
+weakly:
+  %weak.at = getelementptr i8, ptr %last, i64 {array_weakrefs}
+  %weak = load ptr, ptr %weak.at
+  %free = icmp eq ptr %weak, null
+  br i1 %free, label %again, label %replace
+again:
+  call void @hold(ptr %last)
+  ret ptr %last
+replace:
+  %another = call ptr @allocated(ptr %record)
+  %failed = icmp eq ptr %another, null
+  br i1 %failed, label %error, label %keep
+keep:
+  call void @hold(ptr %another)
+  %now = load ptr, ptr %place
+  store ptr %another, ptr %place
+  call void @drop(ptr %now)
+  ret ptr %another
+error:
+  ret ptr null
+}
+
+; A new array of NumPy's for a result.
+define internal ptr @allocated(ptr %record) {
   %dtype = OUTPUT(%record, dtype)
   %ndim64 = OUTPUT(%record, ndim, i64)
   %ndim = trunc i64 %ndim64 to i32
@@ -274,14 +338,14 @@ inside:
   %lost = icmp eq ptr %view, null
   br i1 %lost, label %drop, label %based
 drop:
-  call void $Py_DecRef(ptr %memory)
+  call void @drop(ptr %memory)
   ret ptr null
 based:
   %rc = call i32 $PyArray_SetBaseObject(ptr %view, ptr %memory)
   %baseless = icmp slt i32 %rc, 0
   br i1 %baseless, label %undo, label %done
 undo:
-  call void $Py_DecRef(ptr %view)
+  call void @drop(ptr %view)
   ret ptr null
 done:
   ret ptr %view
@@ -345,6 +409,62 @@ ran:
   ret i32 %rc
 }
 
+; Have the Arrays among a call's donated arguments give up their memory, as `Array.delete` does: 0, or -1 on an error. One that
+; something refers to weakly may be a constant, and one that has been on an asynchronous device holds more: Python looks at these.
+define internal i32 @forget(ptr %d, ptr %args) alwaysinline {
+  %count = DESCRIPTOR(%d, donations, i64)
+  %places = DESCRIPTOR(%d, donated)
+  br label %next
+next:
+  %i = phi i64 [0, %0], [%i.next, %forgotten]
+  %more = icmp ult i64 %i, %count
+  br i1 %more, label %look, label %out
+look:
+  %i.next = add i64 %i, 1
+  %place.at = getelementptr i64, ptr %places, i64 %i
+  %place = load i64, ptr %place.at
+  %given.at = getelementptr ptr, ptr %args, i64 %place
+  %given = load ptr, ptr %given.at
+  %class.at = getelementptr i8, ptr %given, i64 8
+  %class = load ptr, ptr %class.at
+  %ours = icmp eq ptr %class, $Array
+  br i1 %ours, label %array, label %forgotten
+array:
+  %weak.at = getelementptr i8, ptr %given, i64 {our_weakrefs}
+  %weak = load ptr, ptr %weak.at
+  %later.at = getelementptr i8, ptr %given, i64 {our_later}
+  %later = load ptr, ptr %later.at
+  %unreferred = icmp eq ptr %weak, null
+  %present = icmp eq ptr %later, null
+  %simple = and i1 %unreferred, %present
+  br i1 %simple, label %here, label %python
+here:
+  %host.at = getelementptr i8, ptr %given, i64 {our_host}
+  %host = load ptr, ptr %host.at
+  %buffer.at = getelementptr i8, ptr %given, i64 {our_buffer}
+  %buffer = load ptr, ptr %buffer.at
+  call void @hold(ptr $None)
+  call void @hold(ptr $None)
+  store ptr $None, ptr %host.at
+  store ptr $None, ptr %buffer.at
+  call void @drop(ptr %host)
+  call void @drop(ptr %buffer)
+  br label %forgotten
+python:
+  %said = call ptr $PyObject_CallOneArg(ptr $delete, ptr %given)
+  %raised = icmp eq ptr %said, null
+  br i1 %raised, label %error, label %deleted
+deleted:
+  call void @drop(ptr %said)
+  br label %forgotten
+forgotten:
+  br label %next
+error:
+  ret i32 -1
+out:
+  ret i32 0
+}
+
 ; The result of a call by one descriptor; @table if it is for other calls, null on an error.
 define internal ptr @attempt(ptr %d, ptr %args, i64 %n) alwaysinline {
   %inputs = DESCRIPTOR(%d, inputs, i64)
@@ -387,7 +507,7 @@ found:
   br i1 %raised, label %failed, label %argued
 argued:
   %holds = load ptr, ptr %held.at
-  call void $Py_IncRef(ptr %holds)
+  call void @hold(ptr %holds)
   %i.next = add i64 %i, 1
   br label %argument
 failed:
@@ -445,7 +565,8 @@ wrap:
 one:
   %only.array = load ptr, ptr %arrays
   %only = call ptr @wrapped(ptr %out.records, ptr %only.array)
-  ret ptr %only
+  %empty = icmp eq ptr %only, null
+  br i1 %empty, label %lost, label %ended
 tuple:
   %whole = call ptr $PyTuple_New(i64 %outputs)
   %unpacked = icmp eq ptr %whole, null
@@ -471,10 +592,22 @@ partial:
   %rest = getelementptr ptr, ptr %arrays, i64 %rest.first
   %rest.count = sub i64 %outputs, %rest.first
   call void @release(ptr %rest, i64 %rest.count)
-  call void $Py_DecRef(ptr %whole)
+  call void @drop(ptr %whole)
   ret ptr null
 full:
-  ret ptr %whole
+  br label %ended
+ended:
+  %out = phi ptr [%only, %one], [%whole, %full]
+  %kept = call i32 @forget(ptr %d, ptr %args)
+  %complete = icmp eq i32 %kept, 0
+  br i1 %complete, label %end, label %withdrawn
+withdrawn:
+  call void @drop(ptr %out)
+  br label %lost
+end:
+  ret ptr %out
+lost:
+  ret ptr null
 miss:
   ret ptr @table
 }
@@ -485,12 +618,12 @@ define internal ptr @wrapped(ptr %record, ptr %host) alwaysinline {
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %drop, label %fill
 drop:
-  call void $Py_DecRef(ptr %host)
+  call void @drop(ptr %host)
   ret ptr null
 fill:
   %type = OUTPUT(%record, type)
-  call void $Py_IncRef(ptr %type)
-  call void $Py_IncRef(ptr $None)
+  call void @hold(ptr %type)
+  call void @hold(ptr $None)
   %our.type = getelementptr i8, ptr %made, i64 {our_type}
   store ptr %type, ptr %our.type
   %host.at = getelementptr i8, ptr %made, i64 {our_host}
@@ -506,7 +639,7 @@ define internal ptr @long(ptr %self, ptr %args, i64 %n, ptr %names) noinline {
   br i1 %missing, label %error, label %calling
 calling:
   %answer = call ptr $PyObject_Vectorcall(ptr %method, ptr %args, i64 %n, ptr %names)
-  call void $Py_DecRef(ptr %method)
+  call void @drop(ptr %method)
   ret ptr %answer
 error:
   ret ptr null
@@ -542,7 +675,7 @@ axes:
   %unset = icmp eq ptr %around, null
   br i1 %unset, label %moded, label %within
 within:
-  call void $Py_DecRef(ptr %around)
+  call void @drop(ptr %around)
   br label %long
 moded:
   %mode = call ptr @current(ptr $mode, ptr $mode_default)
@@ -550,7 +683,7 @@ moded:
   br i1 %mode.error, label %error, label %keep
 keep:
   %owner = DESCRIPTOR(%head, owner)
-  call void $Py_IncRef(ptr %owner)
+  call void @hold(ptr %owner)
   br label %try
 try:
   %d = phi ptr [%head, %keep], [%d.next, %another]
@@ -562,7 +695,7 @@ attempting:
   %missed = icmp eq ptr %out, @table
   br i1 %missed, label %other, label %done
 done:
-  call void $Py_DecRef(ptr %owner)
+  call void @drop(ptr %owner)
   ret ptr %out
 other:
   %d.next = DESCRIPTOR(%d, next)
@@ -571,7 +704,7 @@ other:
 another:
   br label %try
 leave:
-  call void $Py_DecRef(ptr %owner)
+  call void @drop(ptr %owner)
   br label %long
 long:
   %answer = call ptr @long(ptr %self, ptr %args, i64 %n, ptr %names)
@@ -586,9 +719,9 @@ define ptr @direct(ptr %self, ptr %args, i64 %flagged, ptr %names) {
   %head.at = getelementptr i8, ptr %self, i64 {head}
   %head = load ptr, ptr %head.at
   %owner = DESCRIPTOR(%head, owner)
-  call void $Py_IncRef(ptr %owner)
+  call void @hold(ptr %owner)
   %out = call ptr @attempt(ptr %head, ptr %args, i64 %n)
-  call void $Py_DecRef(ptr %owner)
+  call void @drop(ptr %owner)
   %missed = icmp eq ptr %out, @table
   br i1 %missed, label %long, label %done
 done:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -120,6 +122,18 @@ def squares(blocks: int, workspace: int = 64, weight: float = LONG) -> Kernel:
     body = "  %first = mul i64 %begin, 1000\n  %last = mul i64 %end, 1000" + loop(step, "%first", "%last")
     type = pb.ArrayType((1000 * blocks,), "int64")
     return Kernel(kernel_text(body), (type,), (type,), workspace=workspace, blocks=blocks, weight=weight)
+
+
+def at_once(work: Callable[[int], None], count: int = 8) -> None:
+    """Call `work` of 0, 1, ... in as many threads, all at once; what one of them raises is raised."""
+    barrier = threading.Barrier(count)
+
+    def begin(i: int) -> None:
+        barrier.wait()
+        work(i)
+
+    with ThreadPoolExecutor(count) as threads:
+        list(threads.map(begin, range(count)))
 
 
 def descriptor_of(kernel: Kernel, **options: Any) -> entry.Descriptor:

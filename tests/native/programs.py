@@ -10,12 +10,19 @@ from workloads import WORKLOADS, Library, PythonLoops, Workload, like_jax
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.native.choice import native_mode, refusal
+from pullback.native.choice import choose, native_mode
 
 __all__ = ["COMPILED", "LOOPED", "OURS", "WORKLOADS", "Workload", "compiled", "leaves", "looped", "refusal"]
 
 Function = Callable[..., Any]
 COMPILED = {"xla": "off", "native": "always"}  # with what mode
+
+
+def refusal(program: Any) -> str | None:
+    """Why the tier cannot take a Program, whatever it would cost; None if it can."""
+    with native_mode("always"):
+        found = choose(program)
+    return None if found.tier == "native" else found.reason
 
 
 def compiled(function: Function, how: str) -> Function:

@@ -21,7 +21,6 @@ X = np.arange(8, dtype=np.float32)
     [
         ({"native": False}, "native=False"),
         ({"show_graph": True}, "shown"),
-        ({"donate_argnums": 0}, "donated"),
         ({"compiler_options": {"xla_cpu_enable_fast_math": False}}, "options"),
     ],
 )

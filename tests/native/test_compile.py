@@ -7,13 +7,12 @@ import gc
 import math
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from handwritten_kernels import adding_one, kernel_text, needs_entry
+from handwritten_kernels import adding_one, at_once, kernel_text, needs_entry
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -227,11 +226,7 @@ def test_eight_threads_compile_at_once() -> None:
             if _called(loaded(_constant(number))) != number:
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work)
     assert wrong == []
 
 

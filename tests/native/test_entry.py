@@ -24,6 +24,7 @@ from handwritten_kernels import (
     MISSED,
     Function,
     adding_one,
+    at_once,
     call_of,
     copying,
     descriptor_of,
@@ -44,6 +45,7 @@ from pullback.engine.backend import CompileOptions, placement, preferred
 from pullback.native import entry
 from pullback.native.choice import native_mode
 from pullback.native.executable import NativeExecutable
+from pullback.native.graph import Refused
 from pullback.native.kernel import Kernel
 from pullback.program.program import Program
 
@@ -193,6 +195,49 @@ def test_results_that_are_large_lie_where_xla_shares_them() -> None:
         assert np.shares_memory(y._host, np.asarray(memoryview(y._buffer)))
 
 
+SEEN = {
+    "nothing": lambda y: None,
+    "itself": lambda y: y,
+    "an alias": lambda y: y.alias(),
+    "a view": lambda y: y.view(),
+    "frozen": lambda y: y.host,
+    "a part": lambda y: np.asarray(y)[2:],
+    "a memoryview": lambda y: memoryview(y._host)[1:],
+    "dlpack": lambda y: np.from_dlpack(y),
+    "XLA's": lambda y: pb.jit(lambda y: (y, y + 1.0), native=False)(y)[0],
+    "a device's": lambda y: pb.device_put(y),
+    "a weak reference": lambda y: weakref.ref(y._host),
+}
+
+
+@pytest.mark.parametrize("which", SEEN)
+@pytest.mark.parametrize("chained", [False, True], ids=["apart", "one after the other"])
+def test_memory_of_results_is_used_again_when_nothing_refers_to_it(which: str, chained: bool) -> None:
+    function, seen, places, y = function_of(adding_one()), [], set(), None
+    for i in range(8):
+        y = function(y if chained and y is not None else F8 + np.float32(10 * i))
+        expected = y._host.copy()
+        places.add(y._host.ctypes.data)
+        seen.append((SEEN[which](y), expected))
+    del y
+    for one, expected in seen:
+        one = one() if one.__class__ is weakref.ref else one
+        if one is not None:
+            found = np.asarray(one)
+            assert (found == expected[len(expected) - len(found) :]).all()
+    assert which != "nothing" or len(places) == 2
+    assert which in ("nothing", "XLA's", "a device's") or len(places) > 2  # those two copy what is small
+
+
+def test_memory_of_large_results_is_given_back() -> None:
+    for count, kept in [(entry.KEPT_BYTES // 4, True), (entry.KEPT_BYTES // 4 + 1, False)]:
+        function = function_of(adding_one(count))
+        memory = weakref.ref(function(np.zeros(count, np.float32))._host)
+        assert (memory() is not None) == kept
+        del function
+        assert memory() is None
+
+
 def test_two_results_are_a_tuple_in_their_order() -> None:
     x, y = F8, np.flip(F8).copy()
     got = call_of(sum_and_difference())(x, y)
@@ -218,8 +263,8 @@ def test_a_kernel_of_many_arrays() -> None:
     given = [Array(scalar, np.asarray(value, np.float32)) for value in range(4000)]
     for _ in range(10):
         assert executable(given)[0]._host == 3999
-    with pytest.raises(pb.errors.ProgramError, match="at most 4096"):
-        NativeExecutable(Kernel(text, many + many, (scalar,)))
+    with pytest.raises(Refused, match="at most 4096"):
+        Kernel(text, many + many, (scalar,))
 
 
 LAST = """
@@ -545,11 +590,7 @@ def test_eight_threads_at_once() -> None:
             if not (function(x)._host == x + np.float32(1)).all():
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work)
     assert wrong == []
 
 

@@ -5,10 +5,10 @@ import pathlib
 import re
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
+from handwritten_kernels import at_once
 
 import pullback as pb
 from pullback.engine import xla
@@ -19,7 +19,7 @@ from pullback.engine.lower import lower_program
 from pullback.native import compile as compiling
 from pullback.native import handler
 from pullback.native.checked import CheckedExecutable
-from pullback.native.choice import explained, native_mode
+from pullback.native.choice import explain, native_mode
 
 pnp, lax = pb.numpy, pb.lax
 
@@ -344,11 +344,7 @@ def test_threads_at_once():
                 if not np.array_equal(np.asarray(one), other):
                     wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work)
     assert not wrong
 
 
@@ -411,12 +407,12 @@ def test_the_mode_belongs_to_what_is_compiled():
 def test_a_program_knows_which_parts_are_native():
     program = pb.xpr(product_and_loop, A, XS)
     with native_mode("on"):
-        found = explained(program)
+        found = explain(program, DEFAULT_OPTIONS, ())
         assert found.tier == "mixed" and found.parts == ("scan of <lambda>",) and "product" in found.reason
-        assert explained(pb.xpr(lambda a: a @ a, A)).tier == "xla"
-        assert explained(pb.xpr(scanned, XS)).tier == "native"
+        assert explain(pb.xpr(lambda a: a @ a, A), DEFAULT_OPTIONS, ()).tier == "xla"
+        assert explain(pb.xpr(scanned, XS), DEFAULT_OPTIONS, ()).tier == "native"
     with native_mode("off"):
-        assert explained(program).tier == "xla"
+        assert explain(program, DEFAULT_OPTIONS, ()).tier == "xla"
 
 
 def test_parts_are_compared_with_xlas_own_code():
@@ -478,11 +474,11 @@ def test_executables_with_calls_are_kept_on_disk(tmp_path):
 TWO_DEVICES = """
 import numpy as np, pullback as pb
 from pullback.native.checked import CheckedExecutable
-from pullback.native.choice import explained
+from pullback.engine.lower import lower_program
 f = pb.jit(lambda a, xs: ((a @ a).sum(), pb.lax.scan(lambda c, x: (c * 0.25 + x, c), xs[0], xs)))
 a, xs = np.ones((136, 136)), np.arange(12.0).reshape(4, 3)
 expected = f(a, xs)
-assert explained(pb.xpr(f, a, xs)).parts
+assert lower_program(pb.xpr(f, a, xs), 'cpu', offloads=True).offloaded
 for device in pb.devices():
     product, (carry, ys) = f(pb.device_put(a, device), pb.device_put(xs, device))
     assert carry.device == device == ys.device

@@ -63,6 +63,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"\((\d+)³ in the step": lambda: round(choice.LARGE_STEP ** (1 / 3)),
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
     r"those of at most ([\d,]+) that": lambda: choice.SHORT,
+    r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
     r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
     r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
     r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from handwritten_kernels import call_of, endless, kernel_text, needs_entry, squares
+from handwritten_kernels import at_once, call_of, endless, kernel_text, needs_entry, squares
 
 import pullback as pb
 from pullback.native import pool
@@ -103,11 +103,7 @@ def test_more_callers_than_there_are_slots() -> None:
             if not (call(x)[0].host == x * x).all():
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2 * pool.SLOTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, 2 * pool.SLOTS)
     assert wrong == []
 
 
