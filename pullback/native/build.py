@@ -22,6 +22,7 @@ _PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspa
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
 attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
+attributes #2 = {{ alwaysinline nounwind }}
 """
 
 
@@ -83,9 +84,9 @@ class _Writing:
         return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
 
     def kernel(self, program: Program, blocks: int, weight: float | None = None) -> Kernel:
-        text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{self.code.body()}\n}}\n"
+        text = self.module.text(f"define i32 @kernel({_PARAMETERS})", self.code.body())
         return Kernel(
-            source=text + self.module.text() + _ATTRIBUTES.format(bits=8 * self.module.vector_bytes),
+            source=text + _ATTRIBUTES.format(bits=8 * self.module.vector_bytes),
             inputs=tuple(program.input_types),
             outputs=tuple(program.output_types),
             constants=tuple(self.passed),

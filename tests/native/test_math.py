@@ -24,8 +24,8 @@ BINARY = ("power", "atan2", "remainder", "chlo.next_after")
 FLUSH = 0x8040  # of MXCSR: denormal numbers count as zeros, and none is computed
 
 
-SOURCE = """
-define void @run(ptr %operand0, ptr %operand1, ptr %out, i64 %bytes, i32 %mode) {{
+HEAD = "define void @run(ptr %operand0, ptr %operand1, ptr %out, i64 %bytes, i32 %mode)"
+BODY = """
 entry:
   %before = alloca i32
   %during = alloca i32
@@ -44,11 +44,13 @@ loop:
 done:
   call void @llvm.x86.sse.ldmxcsr(ptr %before)
   ret void
-}}
+"""
+REST = """
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
-{functions}
-attributes #1 = {{ noinline nounwind }}
+attributes #0 = { nounwind }
+attributes #1 = { noinline nounwind }
+attributes #2 = { alwaysinline nounwind }
 """
 
 
@@ -79,7 +81,7 @@ def kernel(name, kind, lanes, fma=True, constants=()):
     code.store(out, code.pure("getelementptr i8, ptr %out, i64 %at", "ptr"))
     dtype, per_step = DTYPES[kind], lanes or 1
     body = "\n".join([*code.allocated, *code.lines])
-    text = SOURCE.format(body=body, last=code.block, step=per_step * dtype.itemsize, functions=code.module.text())
+    text = code.module.text(HEAD, BODY.format(body=body, last=code.block, step=per_step * dtype.itemsize)) + REST
     module = llvm.parse_assembly(text)
     module.verify()
     generator = machine(fma)
