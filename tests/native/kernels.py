@@ -13,8 +13,8 @@ import numpy as np
 
 from pullback.core.array import as_array
 from pullback.core.tracing import type_of
+from pullback.native import compile as compiling
 from pullback.native.build import build
-from pullback.native.compile import Target
 from pullback.native.kernel import Kernel
 from pullback.native.record import record
 from pullback.testing.values import host
@@ -22,7 +22,6 @@ from pullback.transforms.stage import stage
 
 Arrays = list[np.ndarray[Any, Any]]
 PAGE = mmap.PAGESIZE
-WIDE = Target("x86_64-unknown-linux-gnu", "x86-64-v4")  # as kernels are written for it; they run on any processor
 
 _mprotect = ctypes.CDLL(None).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -66,7 +65,7 @@ def _alignment(dtype: np.dtype[Any]) -> int:
 def kernel_of(function: Callable[..., Any], *args: Any) -> Kernel:
     """The kernel of a flat function, which returns a sequence of arrays."""
     program, _ = stage(function, [type_of(as_array(arg)) for arg in args])
-    return build(program, record(program), WIDE)
+    return build(program, record(program), compiling.host())
 
 
 def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
