@@ -23,6 +23,7 @@ _PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspa
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
 attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
+attributes #2 = {{ alwaysinline nounwind }}
 """
 
 
@@ -87,6 +88,6 @@ def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bo
     code.lines.append("ret i32 0")
     if code.stops:
         code.lines += ["stop:", "ret i32 1"]
-    text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{code.body()}\n}}\n"
-    source = text + module.text() + _ATTRIBUTES.format(bits=8 * module.vector_bytes)
+    text = module.text(f"define i32 @kernel({_PARAMETERS})", code.body())
+    source = text + _ATTRIBUTES.format(bits=8 * module.vector_bytes)
     return Text(source, code.workspace, code.weight)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pullback.native import math_tables as tables
-from pullback.native.lanes import Lanes, Pair, by_vectors, fused, polynomial, product, rarely, total, where
+from pullback.native.lanes import Lanes, Pair, by_vectors, fused, looked_up, polynomial, product, rarely, smooth, total, where
 
 MANTISSA = {"f32": 23, "f64": 52}
 BIAS = {"f32": 127, "f64": 1023}
@@ -126,8 +126,21 @@ def expm1(x: Lanes) -> Lanes:
     return where(abs(x) < SMALL[x.kind], x, ((high + low) * 2.0) * 2.0)
 
 
+def by_pieces(x: Lanes, width: float, table: Sequence[Sequence[float]]) -> Lanes:
+    """An odd function that is 1 in the end, by a polynomial in x - k w on each of the pieces around 0, w, 2 w, ..."""
+    size = abs(x)
+    end = width * (len(table[0]) - 0.51)
+    size = where(size > end, end, size)
+    n, bits = _rounded(size, 1 / width)
+    t = fused(n, -width, size)
+    first, *others = [looked_up(bits, numbers, x.kind) for numbers in table]
+    return fused(t, smooth(t, others), where(n.equals(0.0), size, first)).with_sign_of(x)
+
+
 def tanh(x: Lanes) -> Lanes:
     """A polynomial near 0; elsewhere 1 - 2 / (exp(2x) + 1)."""
+    if x.kind == "f32" and x.code.module.avx512:
+        return by_pieces(x, *tables.TANH_PIECES)
     edge, end = (1.0, 20.0) if x.kind == "f32" else (0.625, 44.0)
     size = abs(x)
     z = x * x
@@ -289,8 +302,8 @@ def inverse_root(x: Lanes, plain: Callable[[], Lanes], power: int = 1) -> Lanes:
     if not x.code.module.avx512:
         return plain()
     double = x.kind == "f64"
-    passed = "{x}, {type} zeroinitializer, " + ("i8 -1" if double else "i16 -1")
-    estimate = by_vectors(x, f"llvm.x86.avx512.rsqrt14.{'pd' if double else 'ps'}.512", passed)
+    all_lanes = ["<8 x double> zeroinitializer", "i8 -1"] if double else ["<16 x float> zeroinitializer", "i16 -1"]
+    estimate = by_vectors(x, f"llvm.x86.avx512.rsqrt14.{'pd' if double else 'ps'}.512", ["x", *all_lanes], x.kind)
     y = (estimate.bits() & (-1 << (36 if double else 12))).reread(x.kind)
     squared = y * y
     e = fused(-squared, x, 1.0)

@@ -42,6 +42,7 @@ UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it
 SLOW = {"fdiv": 4.0, "sqrt": 10.0, "div": 20.0}  # the weights of a division and a root in float32, and of integers' division
 ON_STACK, STACK = 1 << 12, 1 << 16  # arrays of up to so many bytes lie on the stack, and all of them take so many at most
 MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
+INLINED = 500  # lines of internal functions that are written where they are called: LLVM takes 100 us for each
 POLLED_WEIGHT = 1 << 22  # a long loop asks about every so many instructions, some 1 ms, whether it is to stop
 
 
@@ -118,8 +119,16 @@ class Module:
         self.functions: dict[str, tuple[str, float, str]] = {}  # its kind, its weight, its text
         self.declarations: dict[str, str] = {}
 
-    def text(self) -> str:
-        texts = [text for _, _, text in self.functions.values()]
+    def text(self, head: str, body: str) -> str:
+        """The module, whose one function for others has this body. Internal functions that are short and called
+        in few places become a part of it (`#2`), for a call leaves no register of vectors as it was."""
+        texts, left = [f"{head} #0 {{\n{body}\n}}"], INLINED
+        for name, (_, _, text) in self.functions.items():
+            lines = body.count(f"@{name}(") * text.count("\n")
+            if lines <= left:
+                left -= lines
+                text = text.replace(" #1 {", " #2 {", 1)
+            texts.append(text)
         return "\n".join([*texts, *self.declarations.values(), "!0 = !{}"]) + "\n"
 
 

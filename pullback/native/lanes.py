@@ -7,7 +7,6 @@ Sources: Dekker, Numer. Math. 18 (1971); Muller, "Elementary Functions" (2016), 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from pullback.native.ir import Code, Value, is_float, size_of
@@ -114,7 +113,7 @@ def fused(x: Lanes, y: Lanes | Number, z: Lanes | Number) -> Lanes:
     return x.function("fma", y, z) if x.code.module.fma else x * y + z
 
 
-def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+def polynomial(x: Lanes, coefficients: Sequence[Number | Lanes]) -> Lanes:
     """The sum of c_k x^k, in few dependent steps. Source: Estrin (1960), in Muller, section 4.4."""
     terms = [x.like(coefficient) for coefficient in coefficients]
     while len(terms) > 1:
@@ -124,7 +123,7 @@ def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     return terms[0]
 
 
-def smooth(x: Lanes, coefficients: Sequence[float]) -> Lanes:
+def smooth(x: Lanes, coefficients: Sequence[Number | Lanes]) -> Lanes:
     """As `polynomial`, of which the first terms are the largest: they are added last, so that not many sums are rounded."""
     first, second, *others = coefficients
     return fused(x, fused(x, polynomial(x, others), second), first)
@@ -152,19 +151,26 @@ def total(x: Lanes | Number, y: Lanes) -> Pair:
     return high, y - (high - x)
 
 
-def by_vectors(x: Lanes, name: str, arguments: str) -> Lanes:
-    """One of the processor's own instructions, which takes whole vectors, of x: `{x}` in the text of its arguments."""
-    code, kind, lanes = x.code, x.kind, x.value.lanes or 1
+def by_vectors(x: Lanes, name: str, operands: Sequence[str], kind: str) -> Lanes:
+    """One of the processor's own instructions, which takes whole vectors, of x: which is `x` among its operands' texts."""
+    code, lanes = x.code, x.value.lanes or 1
     wide = code.module.vector_bytes // size_of(kind)
-    given, outs = code.joined([x.value]), []
+    given, outs, result = code.joined([x.value]), [], Value("", kind, wide).type
     for start in range(0, lanes, wide):
         part = code.shuffle(given, [min(i, lanes - 1) for i in range(start, start + wide)])
-        text = arguments.format(x=part, type=part.type)
-        types = re.sub(r"(<[^>]*>|i\d+) [^,]+", r"\1", text)
-        code.module.declarations[name] = f"declare {part.type} @{name}({types})"
-        outs.append(code.pure(f"call {part.type} @{name}({text})", kind, wide))
+        texts = [f"{part}" if text == "x" else text for text in operands]
+        types = [text[: text.index(">") + 1] if text[0] == "<" else text.split()[0] for text in texts]
+        code.module.declarations[name] = f"declare {result} @{name}({', '.join(types)})"
+        outs.append(code.pure(f"call {result} @{name}({', '.join(texts)})", kind, wide))
     out = code.joined(outs)
     return Lanes(code, code.lane(out, 0) if x.value.lanes is None else code.shuffle(out, range(lanes)))
+
+
+def looked_up(places: Lanes, numbers: Sequence[float], kind: str) -> Lanes:
+    """The numbers at these places, integers of which the last bits count, of a table that fills a vector of AVX-512."""
+    listed = [f"{places.code.constant(number, kind)}" for number in numbers]
+    table = f"{Value('', kind, len(numbers)).type} <{', '.join(listed)}>"
+    return by_vectors(places, f"llvm.x86.avx512.permvar.{'df' if kind == 'f64' else 'sf'}.512", [table, "x"], kind)
 
 
 def rarely(which: Lanes, usual: Lanes, make: Callable[[], Lanes]) -> Lanes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pullback.native import math_tables as tables
-from pullback.native.elementary import exp_inside, exp_pair, log, log_pair, quotient, sqrt
+from pullback.native.elementary import by_pieces, exp_inside, exp_pair, log, log_pair, quotient, sqrt
 from pullback.native.lanes import Lanes, fused, polynomial, product, rarely, smooth, total, where
 
 # ---- error functions ------------------------------------------------------------------------------------------------
@@ -13,6 +13,8 @@ from pullback.native.lanes import Lanes, fused, polynomial, product, rarely, smo
 
 def erf(x: Lanes) -> Lanes:
     """x + x P(x^2) between -1 and 1; beyond 1 - exp(Q(|x|))."""
+    if x.code.module.avx512:
+        return by_pieces(x, *tables.ERF_PIECES[x.kind])
     end = 4.0 if x.kind == "f32" else 6.0
     size = abs(x)
     near = fused(size, polynomial(size * size, tables.ERF[x.kind]), size)

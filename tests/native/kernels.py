@@ -17,7 +17,8 @@ import numpy as np
 from pullback.core.array import as_array
 from pullback.core.tracing import type_of
 from pullback.native import build as building
-from pullback.native.compile import LoadedCode, Target, object_code
+from pullback.native import compile as compiling
+from pullback.native.compile import LoadedCode, object_code
 from pullback.native.ir import Code, Value
 from pullback.native.kernel import Kernel
 from pullback.native.record import record
@@ -28,7 +29,6 @@ Arrays = list[np.ndarray[Any, Any]]
 PAGE = mmap.PAGESIZE
 FENCE = 64
 FILLS = 0xCB, 0x35  # of memory that nothing was written to yet
-WIDE = Target("x86_64-unknown-linux-gnu", "x86-64-v4")  # as kernels are written for it; they run on any processor
 
 _mprotect = ctypes.CDLL(None).mprotect
 _mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
@@ -64,7 +64,7 @@ def kernel_of(function: Callable[..., Any], *args: Any) -> Kernel:
     """The kernel of a flat function, which returns a sequence of arrays."""
     program, _ = stage(function, [type_of(as_array(arg)) for arg in args])
     with mock.patch.object(building, "Code", Fenced), mock.patch.object(building.kept, "key", lambda *ignored: None):
-        return building.build(program, record(program), WIDE)
+        return building.build(program, record(program), compiling.host())
 
 
 class Fenced(Code):
