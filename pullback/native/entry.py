@@ -98,6 +98,15 @@ def _place(thing: Any, wanted: Any, count: int, what: str) -> int:
     return WORD * found[0]
 
 
+def _weak_place(thing: Any) -> int:
+    """At what offset an object holds its weak references; it may lie before the object."""
+    offset: int = type(thing).__weakrefoffset__
+    word = ctypes.c_uint64.from_address(id(thing) + offset)
+    before, referring = word.value, weakref.ref(thing)
+    _expect(before == 0 and word.value == id(referring), "the list of weak references to an object")
+    return offset
+
+
 def _expect(holds: bool, what: str) -> None:
     if not holds:
         raise _LayoutError(f"{what} does not lie where it has always lain")
@@ -111,8 +120,7 @@ def _locations() -> dict[str, int]:
     array._later = marks["later"]
     size = Array.__basicsize__ // WORD
     found = {f"our_{name}": _place(array, mark, size, f"Array.{name}") for name, mark in marks.items()}
-    referred = weakref.ref(array)
-    found["our_weakrefs"] = _place(array, referred, size, "a weak reference to an Array")
+    found["our_weakrefs"] = _weak_place(array)
     example = np.zeros((3, 5), np.int16)
     words = _words(example, 9)
     where = {"array_data": 16, "array_ndim": 24, "array_shape": 32, "array_dtype": 56, "array_flags": 64}
@@ -121,8 +129,7 @@ def _locations() -> dict[str, int]:
     _expect(list((ctypes.c_int64 * 2).from_address(words[4])) == [3, 5], "the shape of a NumPy array")
     flags = [ctypes.c_uint32.from_address(id(seen) + 64).value & 257 for seen in (example, example.T)]
     _expect(flags == [257, 256], "the flags of a NumPy array")
-    held = weakref.ref(example)
-    where["array_weakrefs"] = _place(example, held, np.ndarray.__basicsize__ // WORD, "a weak reference to a NumPy array")
+    where["array_weakrefs"] = _weak_place(example)
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
