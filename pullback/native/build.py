@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import along, index, loops, windows  # noqa: F401  (they add their rules)
+from pullback.native import along, index, loops, sorting, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
 from pullback.native.compile import Target
 from pullback.native.emit import Arrays, Emitter, kind_of
@@ -36,8 +36,8 @@ def build(program: Program, graph: Graph, processor: Target) -> Kernel:
     divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
     writing = _Writing(graph, processor, by_rows, False)
     if by_rows is None or not divided or writing.code.weight < PARALLEL:
-        return writing.kernel(program, 1)
-    return _Writing(graph, processor, by_rows, True).kernel(program, max(by_rows.rows // by_rows.block, 1), writing.code.weight)
+        return writing.kernel(program, 1, writing)
+    return _Writing(graph, processor, by_rows, True).kernel(program, max(by_rows.rows // by_rows.block, 1), writing)
 
 
 class _Writing:
@@ -57,7 +57,7 @@ class _Writing:
                 pointer = self.pointer("%operands", len(graph.inputs) + len(self.passed))
                 constants[known] = Memory(pointer, array.shape, element(array.dtype) or "", constant=True)
                 self.passed.append(np.ascontiguousarray(array))
-        it = Emitter(code, constants)
+        self.it = it = Emitter(code, constants)
         targets: dict[str, Value] = {}
         copies = []
         for i, name in enumerate(graph.outputs):
@@ -82,7 +82,8 @@ class _Writing:
         code = self.code
         return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
 
-    def kernel(self, program: Program, blocks: int, weight: float | None = None) -> Kernel:
+    def kernel(self, program: Program, blocks: int, whole: _Writing) -> Kernel:
+        """The kernel, whose work is that of `whole` divided into so many blocks."""
         text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{self.code.body()}\n}}\n"
         return Kernel(
             source=text + self.module.text() + _ATTRIBUTES.format(bits=8 * self.module.vector_bytes),
@@ -91,6 +92,7 @@ class _Writing:
             constants=tuple(self.passed),
             workspace=self.code.workspace,
             blocks=blocks,
-            weight=self.code.weight if weight is None else weight,
+            weight=whole.code.weight,
+            sorting=whole.it.sorting,
             by_rows=self.by_rows is not None,
         )

@@ -28,7 +28,8 @@ class Kernel:
         workspace: in bytes, of a call for a range of blocks.
         blocks: into how many parts the work is divided, of which a call does `begin` to `end`; how they are divided among calls
             changes no result.
-        weight: how many vector instructions all of it takes, about. by_rows: whether it is one pass over rows.
+        weight: how many vector instructions all of it takes, about; sorting: how many of them sort.
+        by_rows: whether it is one pass over rows.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Kernel:
     workspace: int = 0
     blocks: int = 1
     weight: float = 0.0
+    sorting: float = 0.0
     by_rows: bool = False
 
     @property
