@@ -161,7 +161,7 @@ class Lowering(Writer):
         self.module.loops.append(Cost(flops, bytes))
 
     def offload(self, operands: Sequence[Value]) -> list[Value] | None:
-        """The operation whose rule begins, which holds Programs, as a call of machine code of our own: its results.
+        """The operation whose rule begins as a call of machine code of our own: its results.
 
         None where it is to be written as StableHLO: the native tier does not take it, or the module is to be shown.
         """
@@ -176,8 +176,7 @@ class Lowering(Writer):
         passed = {_values(host_of(array)): self.passed[id(array)] for array in passed_constants(program)}
         given = [passed.get(_values(array)) or self.constant(array) for array in part.constants]
         outs = [*map(tensor_type, results), TensorType((part.workspace,), np.dtype(np.uint8))]
-        named = f"{primitive.name} of {program.subprograms()[-1].name}"
-        self.module.offloaded.append(named)
+        self.module.offloaded.append(" of ".join([primitive.name, *[inner.name for inner in program.subprograms()[-1:]]]))
         return self.many(
             "stablehlo.custom_call",
             [*operands, *given],

@@ -49,6 +49,7 @@ from pullback.engine.backend import (
 from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
+from pullback.engine.waiting import wait_for
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
@@ -76,11 +77,6 @@ QUICK: tuple[tuple[str, Any], ...] = (
     ("xla_cpu_use_fusion_emitters", False),
     ("xla_cpu_parallel_codegen_split_count", 1),
 )
-
-# How often a thread that waits for a result looks whether it is there, in seconds: at first, and at most; between the two after
-# a fiftieth of the time that it has waited. It does not wait inside XLA, where Ctrl-C would not be heard. Each look takes time
-# from XLA's own threads: with a first pause of 0.1 ms a product of 17 ms took 1.12 times as long as without looking, now 1.03.
-FIRST_PAUSE, LONGEST_PAUSE = 1e-3, 5e-3
 
 # The line of a module that XLA complains of, and what it says; and what stands behind a line of a located module.
 _REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
@@ -114,10 +110,9 @@ class BufferAccess:
         return [raw for raw in (array._buffer, later_buffer(array)) if hasattr(raw, "is_ready")]
 
     def wait(self, raw: Any) -> None:
-        start = time.perf_counter()
-        while not self.is_ready(raw):
+        if not self.is_ready(raw):
             _places[id(raw._sharding)][0].check_threads()
-            time.sleep(min(max(FIRST_PAUSE, (time.perf_counter() - start) / 50), LONGEST_PAUSE))
+            wait_for(raw)
         if not raw.is_deleted():
             raw.block_until_ready()  # raises what went wrong
 

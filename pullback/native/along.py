@@ -1,4 +1,4 @@
-"""What goes along an axis: scans, reductions by a rule of their own, sorting.
+"""What goes along an axis: scans, reductions by a rule of their own.
 
 A rule is a graph of numbers, which serves for vectors of them as well. Vectors lie along another axis where there is one that
 is long enough; a scan by one operation (a sum, product or extreme) is taken within a vector, for whose last lane the next one
@@ -25,21 +25,17 @@ from pullback.native.arrays import (
     prepared,
     scalar,
     settled,
-    store,
     strides,
-    view,
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of
-from pullback.native.graph import Graph, Node, Refused
+from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
 from pullback.native.reduce import neutral
 
-NETWORK = 16  # so many elements are sorted by exchanges of neighbours, all of them written out
-MERGED = 512  # more elements are left to XLA and NumPy, whose sorts are quicker
 _ASSOCIATIVE = ("add", "multiply", "maximum", "minimum")
 
 
-class _Along:
+class Along:
     """Arrays of one shape, of which some axes are gone through one element after another, the others in any order."""
 
     def __init__(self, it: Emitter, arrays: Sequence[Array], axes: Sequence[int]) -> None:
@@ -83,7 +79,7 @@ class _Along:
         flow.nest(code, others, lambda row: flow.each_block(code, sizes[along], lanes, lambda *at: block(row, *at)))
 
 
-def _write(code: Code, memory: Memory, value: Value, places: Places) -> None:
+def at_places(code: Code, memory: Memory, value: Value, places: Places) -> None:
     """Store a vector at its places, which may be apart."""
     size, apart = size_of(memory.kind), strides(memory.shape)
     pointer = code.offset(memory.pointer, [(index, stride * size) for (index, _), stride in zip(places, apart)])
@@ -95,11 +91,11 @@ def _write(code: Code, memory: Memory, value: Value, places: Places) -> None:
             code.store(code.lane(value, lane), code.offset(pointer, [(lane * step, size)]))
 
 
-def _room(code: Code, shape: Shape, kind: str, pointer: Value | None = None) -> Memory:
+def room(code: Code, shape: Shape, kind: str, pointer: Value | None = None) -> Memory:
     return Memory(pointer or code.allocate(math.prod(shape) * size_of(kind)), shape, kind)
 
 
-def _result(code: Code, memory: Memory) -> Array:
+def result(code: Code, memory: Memory) -> Array:
     return in_registers(code, memory) if fits(memory.shape, memory.kind) else memory
 
 
@@ -113,17 +109,17 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
     outs = []
     for name in node.results:
         target = None if fits(shape, kind_of(name)) else targets.get(name.name)
-        outs.append(_room(code, shape, kind_of(name), target))
+        outs.append(room(code, shape, kind_of(name), target))
     if not math.prod(shape):
         return list(outs)
     count = len(outs)
     kinds = [kind_of(name) for name in body.inputs]
     starts = [code.constant(start.item(), kind) for start, kind in zip(params["starts"], kinds)]
-    along = _Along(it, operands, [axis])
+    along = Along(it, operands, [axis])
 
     def write(values: Sequence[Value], places: Places) -> None:
         for memory, value in zip(outs, values):
-            _write(code, memory, elementwise.convert(code, value, memory.kind), places)
+            at_places(code, memory, elementwise.convert(code, value, memory.kind), places)
 
     def scanned(kept: list[Place], lanes: int | None) -> None:
         def step(index: flow.Row, carry: list[Value]) -> list[Value]:
@@ -172,7 +168,7 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
         flow.nest(code, [shape[i] for i in along.kept], lambda row: within(list(at_first(*row)), None))
     else:
         along.each(kinds, scanned)
-    return [_result(code, memory) for memory in outs]
+    return [result(code, memory) for memory in outs]
 
 
 # ---- reductions by a rule ----------------------------------------------------------------------------------------------
@@ -182,10 +178,10 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
     """Arrays without `axes`, along which a rule combines all of them at once, whatever their order."""
     code = it.code
     kinds = [x.kind for x in arrays]
-    along = _Along(it, arrays, axes)
+    along = Along(it, arrays, axes)
     shape = tuple([along.shape[axis] for axis in along.kept])
     sizes = [along.shape[axis] for axis in along.axes]
-    outs = [_room(code, shape, kind) for kind in kinds]
+    outs = [room(code, shape, kind) for kind in kinds]
     starts = [scalar(code, first) for first in firsts]
     if not math.prod(shape):
         return list(outs)
@@ -197,7 +193,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
         begin = [code.spread(start, lanes) for start in starts]
         found = folded(sizes, begin, lambda row: along.read(along.whole(kept, at_first(*row)), lanes, kinds))
         for memory, value in zip(outs, found):
-            _write(code, memory, value, tuple(kept))
+            at_places(code, memory, value, tuple(kept))
 
     def row(kept: flow.Row) -> None:
         """Vectors lie along the last axis that is reduced; their lanes are combined at the end."""
@@ -219,13 +215,13 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
         rest = [*sizes[:-1], sizes[-1] % step]
         found = folded(rest, found, lambda at: read(code.plus(at[-1], whole * step), at, None))
         for memory, value in zip(outs, found):
-            _write(code, memory, value, at_first(*kept))
+            at_places(code, memory, value, at_first(*kept))
 
     if max(shape, default=1) >= 4 or not sizes or sizes[-1] < 8:
         along.each(kinds, column)
     else:
         flow.nest(code, shape, row)
-    return [_result(code, memory) for memory in outs]
+    return [result(code, memory) for memory in outs]
 
 
 def _reduce_together(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
@@ -233,112 +229,6 @@ def _reduce_together(it: Emitter, node: Node, operands: list[Array], targets: Ta
     return combined(it, node.graphs[0], operands[:count], operands[count:], node.params["dimensions"])
 
 
-# ---- sorting -----------------------------------------------------------------------------------------------------------
-
-
-def _sort(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
-    """The operands in the order that a rule of pairs says, equal ones in the order in which they are."""
-    code, (body,), axis = it.code, node.graphs, node.params["dimension"]
-    shape, length = operands[0].shape, operands[0].shape[axis]
-    outs = [_room(code, shape, x.kind) for x in operands]
-    if not math.prod(shape):
-        return list(outs)
-    if length > MERGED:
-        raise Refused(f"{node.source} sorts more than {MERGED} elements")
-    along = _Along(it, operands, [axis])
-    kinds = [x.kind for x in operands]
-
-    def before(x: Sequence[Value], y: Sequence[Value]) -> Value:
-        (first,) = it.applied(body, [value for pair in zip(x, y) for value in pair])
-        return first
-
-    def exchanged(kept: list[Place], lanes: int | None) -> None:
-        rows = [along.read(along.whole(kept, [(i, 0)]), lanes, kinds) for i in range(length)]
-        for turn in range(length):
-            for i in range(turn % 2, length - 1, 2):
-                x, y = rows[i : i + 2]
-                turned = before(y, x)
-                rows[i] = [code.select(turned, b, a) for a, b in zip(x, y)]
-                rows[i + 1] = [code.select(turned, a, b) for a, b in zip(x, y)]
-        for i, row in enumerate(rows):
-            for memory, value in zip(outs, row):
-                _write(code, memory, value, along.whole(kept, [(i, 0)]))
-
-    if length <= NETWORK:
-        along.each(kinds, exchanged, narrow=True)
-        return [_result(code, memory) for memory in outs]
-    buffers = [[_room(code, (length,), kind) for kind in kinds] for _ in range(2)]
-
-    def one_row(row: flow.Row) -> None:
-        for x, memory in zip(along.arrays, buffers[0]):
-            line = view(code, x, (length,), lambda places: along.whole(at_first(*row), places))
-            store(code, line, memory.pointer)
-        sources = [memory.pointer for memory in buffers[0]]
-        others = [memory.pointer for memory in buffers[1]]
-        start = [code.constant(1, "i64"), *sources, *others]
-        merged = flow.repeat_while(
-            code,
-            start,
-            lambda carry: code.compare("lt", carry[0], code.constant(length, "i64")),
-            lambda carry: _merge(code, before, kinds, length, carry),
-        )
-        for x, memory, pointer in zip(along.arrays, outs, merged[1:]):
-            source = Memory(pointer, (length,), x.kind)
-
-            def moved(index: flow.Row, source: Memory = source, memory: Memory = memory) -> None:
-                _write(code, memory, scalar(code, source, *index), along.whole(at_first(*row), at_first(*index)))
-
-            flow.nest(code, [length], moved)
-
-    flow.nest(code, [shape[i] for i in along.kept], one_row)
-    return [_result(code, memory) for memory in outs]
-
-
-def _merge(
-    code: Code,
-    before: Callable[[Sequence[Value], Sequence[Value]], Value],
-    kinds: Sequence[str],
-    length: int,
-    carry: list[Value],
-) -> list[Value]:
-    """Pairs of neighbouring runs of sorted elements become runs of twice the width, in the other buffer."""
-    count = len(kinds)
-    width, sources, others = carry[0], carry[1 : 1 + count], carry[1 + count :]
-    whole = code.constant(length, "i64")
-    both = code.binary("shl", width, code.constant(1, "i64"))
-    pairs = code.binary("udiv", code.binary("add", code.binary("add", whole, both), code.constant(-1, "i64")), both)
-
-    def least(x: Value, y: Value) -> Value:
-        return code.intrinsic("smin", x, y)
-
-    def element(index: Value) -> list[Value]:
-        index = least(index, code.constant(length - 1, "i64"))  # behind a run lies another one, whose element is not used
-        return [code.load(code.offset(p, [(index, size_of(kind))]), kind) for p, kind in zip(sources, kinds)]
-
-    def pair(number: Index, none: list[Value]) -> list[Value]:
-        low = code.binary("mul", code.index(number), both)
-        middle = least(code.binary("add", low, width), whole)
-        high = least(code.binary("add", low, both), whole)
-
-        def take(place: Index, heads: list[Value]) -> list[Value]:
-            i, j = heads
-            x, y = element(i), element(j)
-            some = code.compare("lt", j, high)
-            right = code.select(code.compare("ge", i, middle), some, code.binary("and", some, before(y, x)))
-            for a, b, pointer, kind in zip(x, y, others, kinds):
-                code.store(code.select(right, b, a), code.offset(pointer, [(place, size_of(kind))]))
-            step = code.pure(f"zext {right} to i64", "i64")
-            j = code.binary("add", j, step)
-            return [code.binary("sub", code.index(code.plus(place, 1)), code.binary("sub", j, middle)), j]
-
-        # after `place`, i - low + j - middle elements are taken
-        flow.loop(code, low, high, 1, [low, middle], lambda place, heads: take(place, heads))
-        return none
-
-    flow.loop(code, 0, pairs, 1, [], pair)
-    return [both, *others, *sources]
-
-
-_RULES = {"accumulate": _accumulate, "reduce_together": _reduce_together, "sort": _sort}
+_RULES = {"accumulate": _accumulate, "reduce_together": _reduce_together}
 for _name, _rule in _RULES.items():
     add_rule(_name, _rule)

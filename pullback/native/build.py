@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import along, index, kept, loops, windows  # noqa: F401  (they add their rules)
+from pullback.native import along, index, kept, loops, sorting, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
 from pullback.native.compile import Target
 from pullback.native.emit import Arrays, Emitter, kind_of
@@ -46,6 +46,7 @@ def build(program: Program, graph: Graph, processor: Target) -> Kernel:
         workspace=text.workspace,
         blocks=max(blocks, 1),
         weight=text.weight,
+        sorting=text.sorting,
         by_rows=by_rows is not None,
     )
 
@@ -90,4 +91,4 @@ def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bo
         code.lines += ["stop:", "ret i32 1"]
     text = module.text(f"define i32 @kernel({_PARAMETERS})", code.body())
     source = text + _ATTRIBUTES.format(bits=8 * module.vector_bytes)
-    return Text(source, code.workspace, code.weight)
+    return Text(source, code.workspace, code.weight, it.sorting)

@@ -5,6 +5,7 @@ speed of memory, on all processors. Code of our own begins at once and keeps sma
 
 - whole programs that are light (`LIGHT`), however they look;
 - loops whose steps are light, for each kernel of theirs costs XLA more than it takes;
+- what mostly sorts, which takes XLA twenty to eighty times as long;
 - what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors.
 
 It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes, nor
@@ -32,6 +33,7 @@ stroke what is left to XLA for it:
     the same, batch 256                                2.1 | 1.1  0.8; 2.5 | 1.0  0.7
     attention, 8x8 / 32x16 / 4x32x16 / 128x64          5.8  2.9  1.6 | 0.7
     convolution, 3 to 8 channels of 32x32; 16 of 64^2  5.3 | 1.0
+    sort of 10 / 1000 / 10^5 / 10^6 (processor time)   80  22  45  30
     cumsum of 100 / 10^4 / 10^6                        4.8  2.8  2.8 to 5
     gather and scatter-add, 100 / 10^4 / 5 10^5        3.9  1.6 | 0.9 to 1.1; 4.3  1.7 | 1.0 to 1.3
     recurrent network, 4 / 32 / 64 / 128 units         1.7  2.2  1.1 to 1.4  1.0; 64 units, batch 32 | 0.6 to 1.7
@@ -172,7 +174,8 @@ def _made(kernel: Kernel, donated: tuple[bool, ...]) -> NativeExecutable:
 
 
 def part(program: Program) -> Part | None:
-    """A Program of one operation, which holds Programs, as what XLA's programs can call; None if it is better left to XLA."""
+    """A Program of one operation as what XLA's programs can call; None if it is better left to XLA. It is remembered with the
+    Program that the operation holds, if it holds one."""
     (equation,) = program.equations
     params = [(name, param_key(value)) for name, value in sorted(equation.params.items())]
     key = ("part", mode(), equation.primitive, program.input_types, *params)
@@ -181,7 +184,7 @@ def part(program: Program) -> Part | None:
         kernel = choose(program).kernel
         return None if kernel is None else registered(kernel)
 
-    made: Part | None = program.subprograms()[-1].memo(key, make)
+    made: Part | None = program.subprograms()[-1].memo(key, make) if program.subprograms() else make()
     return made
 
 
@@ -275,6 +278,8 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         return _native(kernel, f"it is light: {estimate}")
     if step is not None and step <= LIGHT_STEP:
         return _native(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
+    if kernel.sorting >= kernel.weight / 2:
+        return _native(kernel, f"most of it is sorting: {estimate}")
     alone = kernel.by_rows and not kernel.shared
     if alone and SERIAL < kernel.weight <= SHORT and not any(map(_is_slow, _nodes(graph))):
         return _xla(f"it sums over all rows, in one thread: {estimate}")

@@ -18,7 +18,7 @@ from pullback.engine import disk
 
 llvm = lazy_module("llvmlite.binding")
 
-FORMAT = "2"  # of what is kept on disk: another number where the pipeline, or what kernels are called with, changes
+FORMAT = "3"  # of what is kept on disk: another number where the pipeline, or what kernels are called with, changes
 
 # LLVM takes 9 kB for each library of a linker that was ever loaded, until the linker goes: so each has a few only. To make one
 # takes 1 ms, to load a library 0.15 (by MCJIT 1.0).

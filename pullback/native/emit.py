@@ -46,11 +46,17 @@ _VIEWS = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "iota"
 
 
 class Emitter:
-    """Writes graphs. `constants` are the arrays that the code finds in memory, by the names of the values that are them."""
+    """Writes graphs.
+
+    Attributes:
+        constants: the arrays that the code finds in memory, by the names of the values that are them.
+        sorting: how much of the weight is that of sorts.
+    """
 
     def __init__(self, code: Code, constants: Arrays) -> None:
         self.code = code
         self.constants = constants
+        self.sorting = 0.0
 
     def read(self, name: Name, arrays: Arrays, graph: Graph) -> Array:
         found = arrays.get(name.name)

@@ -66,8 +66,9 @@ def repeat_while(
     carry: Sequence[Value],
     test: Callable[[list[Value]], Value],
     body: Callable[[list[Value]], Sequence[Value]],
+    trips: float = math.inf,
 ) -> list[Value]:
-    """The first carry of which the test does not hold."""
+    """The first carry of which the test does not hold. `trips`: how often it holds, about, if that is known."""
     mark = code.fresh("")
     before, head, again, done = code.block, f"test{mark}", f"step{mark}", f"done{mark}"
     code.lines.append(f"br label %{head}")
@@ -75,13 +76,13 @@ def repeat_while(
     top = len(code.lines)
     held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
     weight = code.weight
-    with code.scope(UNKNOWN_TRIPS):
+    with code.scope(trips if trips < math.inf else UNKNOWN_TRIPS):
         holds = test(held)
         code.lines.append(f"br i1 {holds.text}, label %{again}, label %{done}")
         code.label(again)
         with code.scope():
             outs = list(body(held))
-            _poll(code, (code.weight - weight) / code.trips, math.inf)
+            _poll(code, (code.weight - weight) / code.trips, trips)
             code.lines.append(f"br label %{head}")
     code.lines[top:top] = [
         f"{value.text} = phi {value.type} [{first.text}, %{before}], [{last.text}, %{code.block}]"

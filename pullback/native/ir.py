@@ -296,16 +296,18 @@ class Code:
                 pointer = self.pure(f"getelementptr i8, {pointer}, {self.times(index, stride)}", "ptr")
         return self.pure(f"getelementptr i8, {pointer}, i64 {known}", "ptr", weight=0.0) if known else pointer
 
-    def load(self, pointer: Value, kind: str, lanes: int | None = None, constant: bool = False) -> Value:
+    def load(
+        self, pointer: Value, kind: str, lanes: int | None = None, constant: bool = False, align: int | None = None
+    ) -> Value:
         """What lies at a pointer; `constant` memory is written by nobody while the function runs."""
         memory = _MEMORY[kind] if lanes is None else f"<{lanes} x {_MEMORY[kind]}>"
         note = ", !invariant.load !0" if constant else ""
-        text = f"load {memory}, {pointer}, align {size_of(kind)}{note}"
+        text = f"load {memory}, {pointer}, align {align or size_of(kind)}{note}"
         read = self.pure if constant else self.result
         return self.of_memory(read(text, MEMORY_KINDS.get(kind, kind), lanes), kind)
 
-    def store(self, value: Value, pointer: Value) -> None:
-        self.lines.append(f"store {self.as_memory(value)}, {pointer}, align {size_of(value.kind)}")
+    def store(self, value: Value, pointer: Value, align: int | None = None) -> None:
+        self.lines.append(f"store {self.as_memory(value)}, {pointer}, align {align or size_of(value.kind)}")
         self.weigh(value.kind, value.lanes)
 
     def of_memory(self, raw: Value, kind: str) -> Value:

@@ -36,6 +36,7 @@ class Text(NamedTuple):
     source: str
     workspace: int
     weight: float
+    sorting: float
 
 
 class _Untold(Exception):
@@ -54,7 +55,7 @@ def read(key: str | None) -> Text | None:
 def write(key: str | None, text: Text) -> None:
     """Keep a text that took some time to write."""
     if key is not None and len(text.source) >= LEAST:
-        facts = json.dumps([text.workspace, text.weight]).encode()
+        facts = json.dumps(text[1:]).encode()
         disk.write(key, facts + b"\n" + zlib.compress(text.source.encode(), 1))
 
 

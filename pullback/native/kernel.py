@@ -32,7 +32,8 @@ class Kernel:
         workspace: in bytes, of a call for a range of blocks.
         blocks: into how many parts the work can be divided, of which a call does `begin` to `end`; how they are divided among
             calls changes no result.
-        weight: how many vector instructions all of it takes, about. by_rows: whether it is one pass over rows.
+        weight: how many vector instructions all of it takes, about; sorting: how many of them sort.
+        by_rows: whether it is one pass over rows.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Kernel:
     workspace: int = 0
     blocks: int = 1
     weight: float = 0.0
+    sorting: float = 0.0
     by_rows: bool = False
 
     def __post_init__(self) -> None:

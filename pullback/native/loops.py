@@ -178,7 +178,7 @@ def _is_copy(node: Node) -> bool:
     return node.name in _COPYING
 
 
-_COPYING = ("sort", "accumulate", "reduce_together", "scatter", "case", "if")
+_COPYING = ("ordered", "accumulate", "reduce_together", "scatter", "case", "if")
 _REPLACING = ("dynamic_update_slice", "scatter")  # they write elements of their first operand, when the others are known
 
 

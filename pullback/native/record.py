@@ -34,7 +34,7 @@ _PART_BY_PART = {
     "reshape", "transpose", "slice", "broadcast_in_dim", "reverse", "concatenate", "pad", "dynamic_slice", "gather", "select",
     "dynamic_update_slice", "add", "subtract", "negate",
 }  # fmt: skip
-_TOGETHER = {"while", "case", "if", "optimization_barrier", "reduce_together", "accumulate", "reduce_window", "sort", "scan"}
+_TOGETHER = {"while", "case", "if", "optimization_barrier", "reduce_together", "accumulate", "reduce_window", "ordered", "scan"}
 
 
 def _is_pair(dtype: np.dtype[Any]) -> bool:
@@ -134,8 +134,6 @@ class Recorder(Lowering):
         self._check(name, operands, results)
         outs = [self.value(type) for type in results]
         params = {key: _numbers(text) for key, text in attributes.items()}
-        if paired and name == "sort":
-            regions = [self._sorted_by(region, operands) for region in regions]
         operands = self.flat(operands)
         if regions and name in ("while", "case", "if"):  # what they use from around becomes an operand
             free = list({value.name: value for region in regions for value in region.free()}.values())
@@ -161,15 +159,6 @@ class Recorder(Lowering):
         dtypes = {value.dtype for value in operands}
         if name != "bitcast_convert" and (len(shapes) > 1 or (len(dtypes) > 1 and name != "select")):
             raise Refused(f"{self.source} writes {name} of unlike operands")
-
-    def _sorted_by(self, region: Graph, operands: Sequence[Value]) -> Graph:
-        """The rule of a sort, whose inputs come in twos, one two for each part."""
-        given, inputs = iter(region.inputs), []
-        for operand in operands:
-            count = len(self.parts(operand))
-            twos = [next(given) for _ in range(2 * count)]
-            inputs += [twos[i + count * side] for i in range(count) for side in (0, 1)]
-        return Graph(inputs, region.nodes, region.outputs, region.constants)
 
     def _scatter_of_pairs(self, operands: Sequence[Value], result: TensorType, body: Graph, attributes: Any) -> Value:
         """A scatter whose rule does the same to both parts, each by itself."""

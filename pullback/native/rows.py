@@ -30,7 +30,7 @@ MIN_ELEMENTS = 128  # of the largest array, for rows to be worth it
 MIN_ROWS = 32
 LARGEST_BEFORE = 4096  # elements of an array that is computed before the loop, and of which the loop would be a second pass
 SMALL_END = 4  # elements of a row's results, if large rows are taken several at a time
-BLOCK_VECTORS = 4  # of one computed value of a block; four times as many where there are contractions
+BLOCK_VECTORS = 4  # of one computed value of a block; four times as many where there are contractions or sorts
 
 
 class NotByRows(Exception):
@@ -105,8 +105,9 @@ def _block(graph: Graph, prefix: Shape, flags: dict[str, str], vector_bytes: int
     if max(sizes) > REGISTER_BYTES:  # several rows share what they read, if little remains of each
         ends = [math.prod(value.shape[len(prefix) :]) for value in graph.outputs if flags.get(value.name) == ROWS]
         return 4 if ends and max(ends) <= SMALL_END and math.prod(prefix) % 4 == 0 else 1
-    contracts = any([node.name == "dot_general" and flags.get(node.results[0].name) == ROWS for node in graph.nodes])
-    limit = vector_bytes * BLOCK_VECTORS * (4 if contracts else 1)
+    wide = ("dot_general", "ordered")
+    several = any([node.name in wide and flags.get(node.results[0].name) == ROWS for node in graph.nodes])
+    limit = vector_bytes * BLOCK_VECTORS * (4 if several else 1)
     rows = 1
     while 2 * rows * max(sizes) <= limit and 2 * rows <= math.prod(prefix):
         rows *= 2
@@ -272,6 +273,14 @@ def _dot(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     return None
 
 
+def _ordered(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+    if node.params["dimension"] >= it.count and all([it.has_rows(x, mark) for x, mark in zip(node.operands, given)]):
+        return ROWS
+    if ROWS in given:
+        raise NotByRows(node.name)
+    return None
+
+
 def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[_Analysis, Node, Sequence[str | None]], str | None]:
     def rule(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
         if ROWS not in given:
@@ -298,6 +307,7 @@ _MAPPED: dict[str, Callable[[_Analysis, Node, Sequence[str | None]], str | None]
     "transpose": _if_first_stays(lambda node: bool(node.params["permutation"][0] == 0)),
     "slice": _if_first_stays(_whole),
     "concatenate": _if_first_stays(lambda node: bool(node.params["dimension"] > 0)),
+    "ordered": _ordered,
     "reverse": _if_first_stays(lambda node: 0 not in node.params["dimensions"]),
     "pad": _if_first_stays(
         lambda node: not any([node.params[key][0] for key in ("edge_padding_low", "edge_padding_high", "interior_padding")])

@@ -134,6 +134,8 @@ class Tiling:
         elif node.name == "reduce" and (mapped or flags.get(node.results[0].name) == SUM):
             inner = tuple([axis - shift for axis in params["dimensions"] if axis >= count])
             params["dimensions"] = inner if mapped else (0, *inner)
+        elif node.name == "ordered" and mapped:
+            params["dimension"] -= shift
         elif node.name == "slice" and mapped:
             params["limit_indices"] = (self.rows, *params["limit_indices"][1:])
         return params

@@ -210,7 +210,7 @@ def test_a_thread_that_reads_what_another_one_has_just_donated() -> None:
 
 
 HEAD = """
-import _thread, os, sys, time, warnings
+import os, signal, sys, threading, warnings
 import numpy as np, pullback as pb
 function = pb.jit(lambda x: pb.lax.fori_loop(0, 2000, lambda i, c: c @ x, x))
 x = pb.numpy.eye(256)
@@ -222,18 +222,28 @@ SCRIPTS = {
     "the process ends, and the result is gone": "del out",
     "the client is no longer needed": "pb.clear_caches(); del out, function",
     "Ctrl-C while waiting": """
-def interrupt(pause, sleep=time.sleep):
-    time.sleep = sleep
-    _thread.interrupt_main()
-time.sleep = interrupt  # the first pause in the wait
-while time.sleep is interrupt:
+main = threading.main_thread().ident
+
+def interrupt(done):
+    while not done and sys._current_frames()[main].f_code.co_name != "wait_for":
+        pass
+    if not done:
+        signal.pthread_kill(main, signal.SIGINT)
+
+for _ in range(100):
+    waited, done = function(x), []
+    thread = threading.Thread(target=interrupt, args=(done,))
+    thread.start()
     try:
-        function(x).block_until_ready()
+        waited.block_until_ready()
+        done.append(True)
+        thread.join()
     except KeyboardInterrupt:
-        break
+        if not waited.is_ready():
+            break
 else:
     sys.exit("not interrupted")
-assert float(out[0, 0]) == 1.0
+assert float(waited[0, 0]) == float(out[0, 0]) == 1.0
 """,
     "fork": """
 warnings.simplefilter("ignore")

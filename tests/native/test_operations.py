@@ -264,7 +264,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "a law of XLA's": (lambda _: pb.random.normal(KEY(), (3,)), 0.0, "draw draws by a law"),
     "singular values": (lambda x: pnp.linalg.svd(x)[1], np.eye(3), "svd calls LAPACK's gesdd"),
     "large matrices": (pnp.linalg.cholesky, np.eye(65), "cholesky is of matrices of more than 64"),
-    "long sorts": (pnp.sort, np.arange(513.0), "sort sorts more than 512"),
     "Fourier transform": (lambda x: pnp.fft.fft(x).real, np.arange(4.0), "fft"),
     "callbacks": (lambda x: pb.pure_callback(np.sin, x, x), np.arange(4.0), "calls a Python function"),
     "float8": (lambda x: x.astype("float8_e4m3fn"), np.arange(4.0), "convert_element_type computes in float8_e4m3fn"),

@@ -13,11 +13,11 @@ from test_samples import REFUSED
 
 from pullback.engine import tiers
 from pullback.native import choice, clusters, flow
-from pullback.native.along import MERGED
 from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
 from pullback.native.kernel import SECONDS_A_WEIGHT, SHARED
 from pullback.native.math import FUNCTIONS
+from pullback.ops.sort import FEW
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "native.md"
@@ -69,7 +69,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
     r"its weight is above ([\d,]+)": lambda: SHARED,
     r"on at least (\d+) elements": lambda: clusters.LEAST,
-    r"sorts of up to (\d+) elements": lambda: MERGED,
+    r"sorts of more than (\d+) elements": lambda: FEW,
     r"at most (\d+) are added": lambda: flow._TERMS,
     r"more than ([\de-]+) of the largest": lambda: TOLERANCE["float32"],
     r"\(([\de-]+) in float64": lambda: TOLERANCE["float64"],

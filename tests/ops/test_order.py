@@ -12,12 +12,12 @@ from pullback import lax
 from pullback import numpy as pnp
 from pullback.core.dtypes import DTYPES, INT32
 from pullback.ops.scans import linear_scan
-from pullback.ops.sort import BY_NUMPY, order, search
+from pullback.ops.sort import FEW, order, search
 from pullback.ops.sort import sort as sort_primitive
 
 RNG = np.random.default_rng(0)
 ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 1.0, 1.0, -1.0, 2.0, np.nan])
-SIZES = (13, BY_NUMPY + 100)
+SIZES = (13, FEW + 100)
 
 
 def odd_values(name: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -84,8 +84,8 @@ def test_search_in_batches_of_vectors(right: bool) -> None:
 
 # ---- NumPy's sort in compiled code --------------------------------------------------------------------------------------
 
-LONG = RNG.normal(size=BY_NUMPY + 1).astype(np.float32)
-MANY = RNG.normal(size=(3, BY_NUMPY + 1)).astype(np.float32)
+LONG = RNG.normal(size=FEW + 1).astype(np.float32)
+MANY = RNG.normal(size=(3, FEW + 1)).astype(np.float32)
 
 
 def test_small_programs_hold_no_python_function() -> None:
