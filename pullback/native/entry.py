@@ -457,4 +457,6 @@ def unavailable() -> str | None:
             _entry()
         except _LayoutError as error:
             return str(error)
+        except (RuntimeError, OSError) as error:  # a system that lets nobody make machine code
+            return f"LLVM cannot make machine code in this process ({error})"
     return why

@@ -674,6 +674,20 @@ def test_other_calls_of_it_go_as_before(native_additions: list[Program]) -> None
         add_one(x)
 
 
+def test_a_subclass_that_says_what_a_call_does_is_asked(native_additions: list[Program]) -> None:
+    class Counted(pb.api.compiled.Jitted):
+        calls = 0
+
+        def __call__(self, *args: Any) -> Any:
+            self.calls += 1
+            return super().__call__(*args)
+
+    counted = Counted(*pb.jit(lambda x: x + 1.0)._made_from)
+    for _ in range(4):
+        assert (counted(F8).host == F8 + 1).all()
+    assert counted.calls == 4
+
+
 def test_transformations_of_it_are_as_before(native_additions: list[Program]) -> None:
     x = pb.numpy.asarray(F8)
     add_one(x)
