@@ -10,6 +10,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import errors
+from pullback.native import handler
 from pullback.native.checked import apart
 from pullback.native.choice import MODES, native_mode
 
@@ -45,6 +46,20 @@ def test_modes() -> None:
             assert f.explain(X).tier == ("xla" if mode == "off" else "native")
     with pytest.raises(ValueError, match="one of"), native_mode("sometimes"):
         pass
+
+
+def test_explaining_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*ignored: Any) -> Any:
+        raise AssertionError("code was made")
+
+    matrix = np.ones((136, 136))
+    native = pb.jit(lambda x: pnp.sin(x) * 1.28125)
+    mixed = pb.jit(lambda x: ((x @ x).sum(), pb.lax.scan(lambda c, v: (c * 1.28125 + v, c), x[0, 0], x[0])))
+    with monkeypatch.context() as patch:
+        for name in ("loaded", "object_code"):
+            patch.setattr(handler.compiling, name, refuse)
+        assert (native.explain(X).tier, mixed.explain(matrix).tier) == ("native", "mixed")
+    assert float(mixed(matrix)[0]) == 136.0**3
 
 
 def test_tiers_that_differ_are_told() -> None:
