@@ -158,6 +158,17 @@ def test_a_numpy_array_that_cannot_be_written_to_is_read() -> None:
     assert (function_of(adding_one())(given)._host == F8 + 1).all()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint32", "float32", "float64", "complex64"])
+def test_arrays_that_were_unpickled_are_read(dtype: str) -> None:
+    """Their dtypes are objects of their own; those of another order of bytes, or of another kind, are other dtypes."""
+    x = pickle.loads(pickle.dumps(np.array([1, 0, 1], dtype)))
+    assert x.dtype is not np.dtype(dtype)
+    call = call_of(copying(pb.ArrayType((3,), dtype)))
+    assert np.array_equal(call(x)[0].host, x)
+    other = {"int64": "uint64", "bool": "uint8", "int8": "bool"}.get(dtype, np.dtype(dtype).newbyteorder(">"))
+    assert call(x.astype(other)) is MISSED
+
+
 def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
     type = pb.ArrayType((3,), "float64")
     with narrowing():
