@@ -30,7 +30,7 @@ from pullback.core.source import api_boundary, at_user_line, describe, flag, nam
 from pullback.core.tracing import Tracer, innermost_staging, is_float0
 from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
-from pullback.engine.backend import CompileOptions, placement
+from pullback.engine.backend import CompileOptions, Executable, placement
 from pullback.engine.compile import forget_executables, placed
 from pullback.engine.tiers import Tiered, stage
 from pullback.engine.xla import QUICK
@@ -147,12 +147,16 @@ class Jitted(NativeCallable):
         executable = signature.compile()
         if axis_sizes() or placement.several or isinstance(executable, Tiered):
             pass  # no short way looks at these, and none leads to what is to be replaced
-        elif executable.installs and signature.is_flat and executable.install(self, signature.makes_tuple):
+        elif self._enters(executable, signature) and executable.install(self, signature.makes_tuple):
             pass  # calls like this one do not come here any more
         elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
         outs = executable(_owned(leaves) if executable.copies else leaves)
         return unflatten(signature.out_structure, outs)
+
+    def _enters(self, executable: Executable, signature: Signature) -> bool:
+        """Whether calls like one may reach a kernel without any Python: none of ours, and none of a subclass's."""
+        return executable.installs and signature.is_flat and plain_class(self).__call__ is Jitted.__call__
 
     def _is_traced(self, leaves: Sequence[Any], signature: Signature) -> bool:
         """Whether a call is one operation of a transformation around it."""

@@ -154,11 +154,13 @@ class Part(NamedTuple):
     """An operation as machine code that XLA calls.
 
     Attributes:
-        target: the name by which XLA knows the code, which is registered. It says all that the code is.
+        target: the name by which XLA knows the code, once it is registered. It says all that the code is.
+        register: compiles the code and registers it, where that has not been done; before a program that calls it is compiled.
         constants: arrays that it takes after its operands. workspace: how many bytes of memory it wants for itself.
     """
 
     target: str
+    register: Callable[[], None]
     constants: tuple[np.ndarray[Any, Any], ...]
     workspace: int
 

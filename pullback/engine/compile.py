@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from time import perf_counter
@@ -17,6 +18,7 @@ from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
 from pullback.engine.lower import operation_program
 from pullback.engine.place import common_device
+from pullback.program.cost import largest
 from pullback.program.equality import param_key
 from pullback.program.program import Program
 
@@ -54,6 +56,8 @@ def kept_executable(
 
 def make_executable(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
     """Compile a Program, by the one that is preferred to the back end if that takes it."""
+    if (size := largest(program)) > sys.maxsize:  # XLA ends the process
+        raise MemoryError(f"jit of {program.name} computes an array of {size} bytes, of at most {sys.maxsize}.")
     there = backend(options.device.platform)
     report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
     started = perf_counter()

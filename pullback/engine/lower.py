@@ -13,7 +13,7 @@ from pullback.core.fields import Rule
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
-from pullback.engine.backend import preferred
+from pullback.engine.backend import Part, preferred
 from pullback.engine.failures import stand_in
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
@@ -45,7 +45,7 @@ class Module:
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
         loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
         offloads: whether operations may be calls of machine code of our own, which only this process knows: not in a module
-            that is shown, or moved elsewhere. offloaded: those that are.
+            that is shown, or moved elsewhere. offloaded, parts: those that are, by what they are, and their code.
     """
 
     def __init__(self, platform: str, located: bool = False, offloads: bool = False) -> None:
@@ -53,6 +53,7 @@ class Module:
         self.located = located
         self.offloads = offloads and platform == "cpu"
         self.offloaded: list[str] = []
+        self.parts: list[Part] = []
         self.functions: list[str] = []
         self.callbacks: list[Callable[..., Any]] = []
         self.effects = 0
@@ -177,6 +178,7 @@ class Lowering(Writer):
         given = [passed.get(_values(array)) or self.constant(array) for array in part.constants]
         outs = [*map(tensor_type, results), TensorType((part.workspace,), np.dtype(np.uint8))]
         self.module.offloaded.append(" of ".join([primitive.name, *[inner.name for inner in program.subprograms()[-1:]]]))
+        self.module.parts.append(part)
         return self.many(
             "stablehlo.custom_call",
             [*operands, *given],
@@ -410,7 +412,7 @@ class Lowered(NamedTuple):
     Attributes:
         text: the module. constants: the arrays to pass in front of the Program's inputs.
         options, extra: XLA's options for it, those that all platforms know and those of this one.
-        callbacks, offloaded: see `Module`.
+        callbacks, offloaded, parts: see `Module`.
     """
 
     text: str
@@ -419,6 +421,7 @@ class Lowered(NamedTuple):
     options: dict[str, Any]
     extra: dict[str, Any]
     offloaded: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 def lower_program(
@@ -437,4 +440,4 @@ def lower_program(
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
     options, extra = cpu_settings(made.loops, made.barriers, largest(program)) if platform == "cpu" else ({}, {})
-    return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded))
+    return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts))

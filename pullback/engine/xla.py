@@ -215,7 +215,10 @@ class XlaBackend(Backend):
         """A Program as a module that takes the inputs that the Program reads: an input costs XLA 0.15 us a call."""
         kept = kept_inputs(program, options, donated)
         given = tuple([donated[i] for i in kept]) if donated else ()
-        return lower_program(program.rearranged(kept), self.platform, given, located, options.native)
+        made = lower_program(program.rearranged(kept), self.platform, given, located, options.native)
+        for part in made.parts:
+            part.register()
+        return made
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         self.check_threads()

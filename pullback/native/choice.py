@@ -75,14 +75,13 @@ from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
 from pullback.native import compile as compiling
-from pullback.native import entry
+from pullback.native import entry, handler
 from pullback.native.build import build
 from pullback.native.checked import CheckedExecutable
 from pullback.native.clusters import SAVED, grouped
 from pullback.native.emit import is_formula, kind_of
 from pullback.native.executable import NativeExecutable
 from pullback.native.graph import Graph, Node, Refused
-from pullback.native.handler import registered
 from pullback.native.ir import UNKNOWN_TRIPS, TooLong
 from pullback.native.kernel import SECONDS_A_WEIGHT, Kernel
 from pullback.native.record import record
@@ -182,7 +181,7 @@ def part(program: Program) -> Part | None:
 
     def make() -> Part | None:
         kernel = choose(program).kernel
-        return None if kernel is None else registered(kernel)
+        return None if kernel is None else handler.part(kernel)
 
     made: Part | None = program.subprograms()[-1].memo(key, make) if program.subprograms() else make()
     return made

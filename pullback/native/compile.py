@@ -25,6 +25,7 @@ FORMAT = "3"  # of what is kept on disk: another number where the pipeline, or w
 LIBRARIES = 64
 
 _ARCHITECTURES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+_NEEDED = ("create_lljit_compiler", "JITLibraryBuilder", "create_pass_builder")  # of llvmlite, of which versions differ
 _LEAST = {"x86_64": ("sse4.2", "ssse3", "popcnt"), "aarch64": ("neon",)}
 
 
@@ -75,9 +76,13 @@ def unavailable() -> str | None:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return "this is a Python without the global interpreter lock"
     try:
-        features: Mapping[str, bool] = llvm.get_host_cpu_features()
-    except ImportError as error:
+        lacks = [name for name in _NEEDED if not hasattr(llvm, name)]
+    except (ImportError, OSError) as error:  # OSError: the library that it brings cannot be loaded
         return f"llvmlite cannot be loaded ({error}); pip install llvmlite"
+    if lacks:
+        return f"this llvmlite is too old: it has no {', '.join(lacks)}; pip install --upgrade llvmlite"
+    try:
+        features: Mapping[str, bool] = llvm.get_host_cpu_features()
     except RuntimeError:  # LLVM cannot ask this system
         features = dict.fromkeys(_LEAST[architecture], architecture == "aarch64")
     missing = [feature for feature in _LEAST[architecture] if not features.get(feature)]

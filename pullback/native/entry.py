@@ -130,6 +130,10 @@ def _locations() -> dict[str, int]:
     flags = [ctypes.c_uint32.from_address(id(seen) + 64).value & 257 for seen in (example, example.T)]
     _expect(flags == [257, 256], "the flags of a NumPy array")
     where["array_weakrefs"] = _weak_place(example)
+    types = {"dtype_order": 26, "dtype_number": 28, "dtype_numbers": np.dtype(np.object_).num}  # numbers come before objects
+    for dtype in (example.dtype, np.dtype(np.complex128), np.dtype(np.bool_), example.dtype.newbyteorder(">")):
+        order, number = ctypes.string_at(id(dtype) + 26, 1).decode(), ctypes.c_int32.from_address(id(dtype) + 28).value
+        _expect(order == dtype.byteorder and number == dtype.num, "the number of a NumPy dtype")
     for partial in (tracing.innermost_staging, modes.current_mode):
         found["partial_args"] = _place(partial, partial.args, 6, "what a partial function binds")
     found["scalar_value"] = 2 * WORD
@@ -141,7 +145,7 @@ def _locations() -> dict[str, int]:
     )
     pair = (object(), object())
     found["tuple_items"] = _place(pair, pair[0], 5, "an item of a tuple")
-    return found | where | {"head": NativeCallable._head}
+    return found | where | types | {"head": NativeCallable._head}
 
 
 def scalar_class(dtype: np.dtype[Any]) -> type | None:
@@ -489,4 +493,6 @@ def unavailable() -> str | None:
             _entry()
         except _LayoutError as error:
             return str(error)
+        except (RuntimeError, OSError) as error:  # a system that lets nobody make machine code
+            return f"LLVM cannot make machine code in this process ({error})"
     return why

@@ -18,6 +18,7 @@ A call takes 0.1 us in a loop of XLA's.
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 
 from pullback.engine.backend import Part
@@ -132,21 +133,31 @@ def text(kernel: Kernel) -> str:
 
 # ---- registered handlers ----------------------------------------------------------------------------------------------------
 
-_handlers: dict[str, compiling.LoadedCode] = {}  # by the names by which XLA knows them: it may call them for ever
+# By the names by which XLA knows them: it may call them for ever. None for those that are not registered yet.
+_handlers: dict[str, compiling.LoadedCode | None] = {}
 _lock = threading.RLock()
 
 
-def registered(kernel: Kernel) -> Part | None:
-    """A kernel as what XLA's programs can call from now on; None if there are as many already as there may be."""
-    source = text(kernel)
-    name = f"pullback_native_{compiling.key(source, compiling.host())}"
+def part(kernel: Kernel) -> Part | None:
+    """A kernel as what XLA's programs can call once it is registered; None if there are as many already as there may be."""
+    name = f"pullback_native_{compiling.key(text(kernel), compiling.host())}"
     with _lock:
-        if name not in _handlers:
-            if len(_handlers) >= MAX_HANDLERS:
-                return None
-            code = compiling.loaded(source, ("handler", "share"))
+        if name not in _handlers and len(_handlers) >= MAX_HANDLERS:
+            return None
+        _handlers.setdefault(name, None)
+    return Part(
+        name,
+        functools.partial(_register, name, kernel),
+        kernel.constants,
+        kernel.workspace + ALIGNMENT if kernel.workspace else 0,
+    )
+
+
+def _register(name: str, kernel: Kernel) -> None:
+    with _lock:
+        if _handlers[name] is None:
+            code = compiling.loaded(text(kernel), ("handler", "share"))
             if kernel.shared:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
             _handlers[name] = code
-    return Part(name, kernel.constants, kernel.workspace + ALIGNMENT if kernel.workspace else 0)

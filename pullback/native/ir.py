@@ -314,7 +314,7 @@ class Code:
         """Numbers of what lies in memory."""
         lanes, type = raw.lanes, Value("", kind, raw.lanes).type
         if kind == "i1":
-            return self.pure(f"trunc {raw} to {type}", kind, lanes)
+            return self.pure(f"icmp ne {raw}, zeroinitializer", kind, lanes)  # a byte that NumPy views as bool may be 2
         if kind == "f16":
             return self.pure(f"fpext {self.reread(raw, 'half')} to {type}", kind, lanes)
         if kind == "bf16":

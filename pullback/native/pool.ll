@@ -150,7 +150,7 @@ work:
   call void @help(ptr %slot, ptr %workspace, ptr %poll)
   br label %wait
 wait:
-  %turn = phi i64 [0, %work], [%turn.next, %pause], [%turn.next, %yield], [%turn.next, %signals], [%turn.next, %stop]
+  %turn = phi i64 [0, %work], [%turn.next, %pause], [%turn.next, %yield], [%turn.next, %signals], [%turn.next, %listen], [%turn.next, %stop]
   %turn.next = add i64 %turn, 1
   %done = load atomic i64, ptr %done.at acquire, align 8
   %finished = icmp eq i64 %done, %pieces
@@ -169,6 +169,10 @@ long:
 yield:
   br label %wait
 signals:
+  %told = load atomic i64, ptr %stop.at monotonic, align 8
+  %goes.on = icmp eq i64 %told, 0
+  br i1 %goes.on, label %listen, label %wait
+listen:
   %rc.poll = call i32 %poll()
   %heard = icmp ne i32 %rc.poll, 0
   br i1 %heard, label %stop, label %wait

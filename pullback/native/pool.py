@@ -16,7 +16,7 @@ import ctypes
 import os
 import threading
 
-from pullback.core.source import warn_of_variable
+from pullback.core.source import warn, warn_of_variable
 from pullback.engine.xla import usable_processors
 from pullback.native import compile as compiling
 from pullback.native.shorthand import expanded, flushing
@@ -99,13 +99,21 @@ class _Pool:
         known = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in TABLE[:4]}
         known |= {"sched_yield": ctypes.cast(libc.sched_yield, ctypes.c_void_p).value, "workers": workers}
         (ctypes.c_uint64 * len(TABLE)).from_address(self.addresses["table"])[:] = [known[name] or 0 for name in TABLE]
+        started, why = 0, ""
         for i in range(workers):
             place = self.addresses["workers"] + 8 * len(WORKER) * i
             lock = allocate()
             acquire(lock, 0)  # a worker sleeps until it is released
             ctypes.c_uint64.from_address(place).value = lock
-            _thread.start_new_thread(work, (place,))
-        self.workers, self.owner = workers, os.getpid()
+            try:
+                _thread.start_new_thread(work, (place,))
+            except RuntimeError as error:  # the system has a limit; those that are there do the work
+                why = str(error)
+                break
+            started += 1
+        self.workers, self.owner = started, os.getpid()
+        if why:
+            warn(f"Native code runs on {started + 1} threads in place of {workers + 1}: {why}.", once=True)
 
     def lose_workers(self) -> None:
         """In a child process forget what its parent was doing: calls do their work alone, until the next kernel is made ready.

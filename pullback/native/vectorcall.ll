@@ -113,7 +113,25 @@ define internal i1 @fits(ptr %array, ptr %record) alwaysinline {
   %dtype = load ptr, ptr %dtype.at
   %wanted = INPUT(%record, given_dtype)
   %same = icmp eq ptr %dtype, %wanted
-  br i1 %same, label %ranks, label %no
+  br i1 %same, label %ranks, label %another
+another:
+  %taken = icmp ne ptr %wanted, null
+  br i1 %taken, label %numbered, label %no
+numbered: ; another object for one of C's numbers in the same order of bytes, as in arrays that were unpickled
+  %number.at = getelementptr i8, ptr %dtype, i64 {dtype_number}
+  %number = load i32, ptr %number.at
+  %wanted.number.at = getelementptr i8, ptr %wanted, i64 {dtype_number}
+  %wanted.number = load i32, ptr %wanted.number.at
+  %order.at = getelementptr i8, ptr %dtype, i64 {dtype_order}
+  %order = load i8, ptr %order.at
+  %wanted.order.at = getelementptr i8, ptr %wanted, i64 {dtype_order}
+  %wanted.order = load i8, ptr %wanted.order.at
+  %same.number = icmp eq i32 %number, %wanted.number
+  %same.order = icmp eq i8 %order, %wanted.order
+  %plain.number = icmp ult i32 %number, {dtype_numbers}
+  %equal.order = and i1 %same.number, %same.order
+  %equal.dtype = and i1 %equal.order, %plain.number
+  br i1 %equal.dtype, label %ranks, label %no
 ranks:
   %ndim.at = getelementptr i8, ptr %array, i64 {array_ndim}
   %ndim32 = load i32, ptr %ndim.at

@@ -10,6 +10,7 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import errors
+from pullback.native import handler
 from pullback.native.checked import apart
 from pullback.native.choice import MODES, native_mode
 
@@ -46,6 +47,20 @@ def test_modes() -> None:
         pass
 
 
+def test_explaining_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*ignored: Any) -> Any:
+        raise AssertionError("code was made")
+
+    matrix = np.ones((136, 136))
+    native = pb.jit(lambda x: pnp.sin(x) * 1.28125)
+    mixed = pb.jit(lambda x: ((x @ x).sum(), pb.lax.scan(lambda c, v: (c * 1.28125 + v, c), x[0, 0], x[0])))
+    with monkeypatch.context() as patch:
+        for name in ("loaded", "object_code"):
+            patch.setattr(handler.compiling, name, refuse)
+        assert (native.explain(X).tier, mixed.explain(matrix).tier) == ("native", "mixed")
+    assert float(mixed(matrix)[0]) == 136.0**3
+
+
 def test_tiers_that_differ_are_told() -> None:
     same = np.array([1.0, np.nan, np.inf], np.float32)
     assert apart(same, same.copy()) is None
@@ -53,6 +68,30 @@ def test_tiers_that_differ_are_told() -> None:
     assert apart(same, np.array([1.0, 2.0, np.inf], np.float32)) is not None
     assert apart(np.array([1, 2]), np.array([1, 3])) == "1 of 2 elements differ, the first at (1,): 2, and 3 by XLA"
     assert apart(np.zeros((0, 2)), np.zeros((0, 2))) is None
+
+
+def test_numbers_at_the_ends_of_their_range_are_compared() -> None:
+    """Without a warning: one that is raised would stand for the difference."""
+    assert apart(np.array([1.7e308]), np.array([-1.7e308])) is not None
+    assert apart(np.array([1.7e308 + 1.7e308j, 1]), np.array([1.7e308 + 1.7e308j, 1])) is None
+    assert apart(np.array([1.7e308 + 1.7e308j]), np.array([1.7e308 - 1.7e308j])) is not None
+    assert apart(np.array([1e-300]), np.array([2e-300])) is not None
+
+
+def test_either_tier_may_take_denormal_numbers_for_zeros() -> None:
+    denormal = np.array([1e-310, -1e-310, 5e-324, 0.0])
+    with native_mode("check"):
+        for function in (lambda x: x / 1.0, lambda x: pnp.clip(x, 0.0, 1.0), pnp.floor, lambda x: pnp.nextafter(x, 1.0)):
+            pb.jit(function)(denormal)
+    assert apart(np.array([1e-310]), np.array([0.0])) is None
+    assert apart(np.array([6e-5], np.float16), np.zeros(1, np.float16)) is not None  # computed in float32, so they are there
+
+
+@pytest.mark.parametrize("mode", ["off", "always"])
+@pytest.mark.parametrize("shape", [(2**31, 2**31, 4), (2**31, 2**29, 2), (2**62, 4)], ids=str)
+def test_arrays_beyond_all_addresses_are_an_error(mode: str, shape: tuple[int, ...]) -> None:
+    with native_mode(mode), pytest.raises(MemoryError, match="bytes"):
+        pb.jit(lambda x: pnp.broadcast_to(x, shape) + 1.0)(1.0)
 
 
 def primitive_with(**rules: Any) -> pb.Primitive:

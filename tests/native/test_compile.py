@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import gc
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback.engine import disk
 from pullback.native import compile as compiling
+from pullback.native import entry
 from pullback.native.build import build
 from pullback.native.compile import Target, loaded, object_code
 from pullback.native.record import record
@@ -154,6 +157,7 @@ def test_another_process_finds_it(own_folder: Path) -> None:
     object_code(text)
     program = f"""
 from pullback.native import compile as compiling
+from pullback.native import entry
 compiling._optimised = None
 import ctypes
 code = compiling.loaded({text!r})
@@ -247,10 +251,33 @@ def test_it_is_said_why_there_is_no_machine_code(
     assert reason in str(compiling.unavailable.__wrapped__())
 
 
-def test_without_llvmlite_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Missing:
-        def __getattr__(self, name: str) -> Any:
-            raise ModuleNotFoundError("No module named 'llvmlite'", name="llvmlite")
+class Refusing:
+    """A module whose attributes cannot be had."""
 
-    monkeypatch.setattr(compiling, "llvm", Missing())
-    assert "pip install llvmlite" in str(compiling.unavailable.__wrapped__())
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("binding", "reason"),
+    [
+        (Refusing(ModuleNotFoundError("No module named 'llvmlite'")), "pip install llvmlite"),
+        (Refusing(OSError("libstdc++.so.6: cannot open shared object file")), r"libstdc.*pip install llvmlite"),
+        (SimpleNamespace(get_host_cpu_features=dict, create_lljit_compiler=None), "too old: it has no JITLibraryBuilder"),
+    ],
+    ids=["missing", "broken", "old"],
+)
+def test_without_a_usable_llvmlite_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, binding: Any, reason: str) -> None:
+    monkeypatch.setattr(compiling, "llvm", binding)
+    assert re.search(reason, str(compiling.unavailable.__wrapped__()))
+
+
+def test_a_system_that_refuses_machine_code_turns_the_tier_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*ignored: Any) -> Any:
+        raise RuntimeError("Cannot allocate executable memory")
+
+    monkeypatch.setattr(entry, "_entry", refuse)
+    assert "executable memory" in str(entry.unavailable.__wrapped__())

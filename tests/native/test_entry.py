@@ -160,6 +160,17 @@ def test_a_numpy_array_that_cannot_be_written_to_is_read() -> None:
     assert (function_of(adding_one())(given)._host == F8 + 1).all()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint32", "float32", "float64", "complex64"])
+def test_arrays_that_were_unpickled_are_read(dtype: str) -> None:
+    """Their dtypes are objects of their own; those of another order of bytes, or of another kind, are other dtypes."""
+    x = pickle.loads(pickle.dumps(np.array([1, 0, 1], dtype)))
+    assert x.dtype is not np.dtype(dtype)
+    call = call_of(copying(pb.ArrayType((3,), dtype)))
+    assert np.array_equal(call(x)[0].host, x)
+    other = {"int64": "uint64", "bool": "uint8", "int8": "bool"}.get(dtype, np.dtype(dtype).newbyteorder(">"))
+    assert call(x.astype(other)) is MISSED
+
+
 def test_wide_numpy_arrays_are_not_read_where_values_become_narrow() -> None:
     type = pb.ArrayType((3,), "float64")
     with narrowing():
@@ -713,6 +724,20 @@ def test_other_calls_of_it_go_as_before(native_additions: list[Program]) -> None
     x.delete()
     with pytest.raises(pb.errors.DonatedBufferError, match="Argument x of add_one"):
         add_one(x)
+
+
+def test_a_subclass_that_says_what_a_call_does_is_asked(native_additions: list[Program]) -> None:
+    class Counted(pb.api.compiled.Jitted):
+        calls = 0
+
+        def __call__(self, *args: Any) -> Any:
+            self.calls += 1
+            return super().__call__(*args)
+
+    counted = Counted(*pb.jit(lambda x: x + 1.0)._made_from)
+    for _ in range(4):
+        assert (counted(F8).host == F8 + 1).all()
+    assert counted.calls == 4
 
 
 def test_transformations_of_it_are_as_before(native_additions: list[Program]) -> None:

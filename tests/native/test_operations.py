@@ -277,6 +277,24 @@ def test_refusals_say_why(name: str) -> None:
         kernel_of(lambda y: leaves(function(y)), x)
 
 
+def test_bytes_that_numpy_views_as_bool_are_true_unless_0() -> None:
+    functions = [
+        lambda x: ~x,
+        lambda x: pnp.where(x, 1, 2),
+        lambda x: x.sum(),
+        lambda x: pnp.cumsum(x),
+        lambda x: x & x[::-1],
+        lambda x: x.astype("float32"),
+        lambda x: lax.scan(lambda c, v: (c + pnp.where(v, 1, 3), c), 0, x)[1],
+        lambda x: lax.cond(x[3], lambda: 1, lambda: 2),
+    ]
+    odd = np.array([0, 1, 255, 2, 128, 0, 4], np.uint8)
+    with native_mode("always"):
+        for number, function in enumerate(functions):
+            found, expected = pb.jit(function)(odd.view(np.bool_)), pb.jit(function)(odd != 0)
+            assert np.asarray(found).tolist() == np.asarray(expected).tolist(), number
+
+
 @pytest.mark.parametrize("kinds", [("float32", "float16"), ("float16", "float32"), ("int32", "uint32"), ("uint32", "int32")])
 def test_kinds_that_are_held_alike_are_told_apart(kinds: tuple[str, str]) -> None:
     """An instruction that is there for a number of one kind serves for the other, but it gives a number of that other kind."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,24 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PULLBACK_THREADS", given)
         with pytest.warns(RuntimeWarning, match="PULLBACK_THREADS"):
             assert pool.thread_count() == usable
+
+
+def test_what_threads_cannot_be_started_are_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of the number of processes: of the two workers of a new pool the second one cannot be started."""
+    start, asked = pool._thread.start_new_thread, []
+
+    def refusing(*args: Any) -> Any:
+        asked.append(args)
+        if len(asked) > 1:
+            raise RuntimeError("can't start new thread")
+        return start(*args)
+
+    monkeypatch.setattr(pool, "_pools", [pool._Pool()])
+    monkeypatch.setattr(pool, "_thread", SimpleNamespace(start_new_thread=refusing))
+    with pytest.warns(RuntimeWarning, match="on 2 threads in place of 3: can't start new thread"):
+        call = call_of(squares(12))
+    x = _numbers(12)
+    assert len(asked) == 2 and all([(call(x)[0].host == x * x).all() for _ in range(20)])
 
 
 FORKS = """
