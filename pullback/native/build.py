@@ -13,11 +13,12 @@ from pullback.native.emit import Arrays, Emitter, kind_of
 from pullback.native.graph import Graph, element
 from pullback.native.ir import Code, Module, Value
 from pullback.native.kernel import Kernel
-from pullback.native.rows import SUM, Plan, plan
+from pullback.native.rows import Plan, plan
 from pullback.native.tiles import emit_by_rows
+from pullback.native.totals import Division, chunk_of
 from pullback.program.program import Program
 
-_PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+_PARAMETERS = "ptr %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}
 attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
@@ -31,21 +32,23 @@ PARALLEL = 250_000
 def build(program: Program, graph: Graph, processor: Target) -> Kernel:
     """The kernel of a Program, whose graph this is, for a processor. Raises `Refused` where an operation has no native code."""
     by_rows = plan(graph, processor.vector_bytes)
-    apart = {name.name for name in graph.outputs} - {name.name for name in graph.inputs} - graph.constants.keys()
-    divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
-    writing = _Writing(graph, processor, by_rows, False)
-    if by_rows is None or not divided or writing.code.weight < PARALLEL:
-        return writing.kernel(program, 1)
-    return _Writing(graph, processor, by_rows, True).kernel(program, max(by_rows.rows // by_rows.block, 1), writing.code.weight)
+    writing = _Writing(graph, processor, by_rows, None)
+    weight = writing.code.weight
+    if by_rows is not None and weight >= PARALLEL:
+        blocks = by_rows.rows // by_rows.block
+        chunk = chunk_of(graph, by_rows, weight, processor.vector_bytes)
+        if chunk < blocks:
+            return _Writing(graph, processor, by_rows, chunk).kernel(program, -(-blocks // chunk), weight)
+    return writing.kernel(program, 1)
 
 
 class _Writing:
     """A graph's kernel, as it is written."""
 
-    def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> None:
+    def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, chunk: int | None) -> None:
         self.module = Module(processor.vector_bytes, processor.fma)
         self.code = code = Code(self.module)
-        self.by_rows = by_rows
+        self.by_rows, self.shared = by_rows, 0
         arrays: Arrays = {}
         for i, name in enumerate(graph.inputs):
             arrays[name.name] = Memory(self.pointer("%operands", i), name.shape, kind_of(name), constant=True)
@@ -68,7 +71,11 @@ class _Writing:
         if by_rows is None:
             it.emit(graph, arrays, targets)
         else:
-            emit_by_rows(it, graph, by_rows, arrays, targets, parallel)
+            division = None
+            if chunk is not None:
+                shared, done = self.pointer("%results", len(graph.outputs)), self.place("%results", len(graph.outputs) + 1)
+                division = Division(chunk, shared, done, bool(copies))
+            self.shared = emit_by_rows(it, graph, by_rows, arrays, targets, division)
         for name, target in copies:
             if name.name in targets:
                 arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))
@@ -78,8 +85,10 @@ class _Writing:
             code.lines += ["stop:", "ret i32 1"]
 
     def pointer(self, table: str, place: int) -> Value:
-        code = self.code
-        return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
+        return self.code.load(self.place(table, place), "ptr", constant=True)
+
+    def place(self, table: str, place: int) -> Value:
+        return self.code.offset(Value(table, "ptr"), [(place, 8)])
 
     def kernel(self, program: Program, blocks: int, weight: float | None = None) -> Kernel:
         text = f"define i32 @kernel({_PARAMETERS}) #0 {{\n{self.code.body()}\n}}\n"
@@ -89,6 +98,7 @@ class _Writing:
             outputs=tuple(program.output_types),
             constants=tuple(self.passed),
             workspace=self.code.workspace,
+            shared=self.shared,
             blocks=blocks,
             weight=self.code.weight if weight is None else weight,
             by_rows=self.by_rows is not None,

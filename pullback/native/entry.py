@@ -36,7 +36,20 @@ STACK_BYTES = 1 << 14
 
 # A descriptor's words, and those of the records of its inputs and outputs.
 DESCRIPTOR = (
-    *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "blocks", "releases", "makes_tuple"),
+    *(
+        "owner",
+        "next",
+        "mode",
+        "inputs",
+        "outputs",
+        "constants",
+        "kernel",
+        "workspace",
+        "shared",
+        "blocks",
+        "releases",
+        "makes_tuple",
+    ),
     *("share", "input_records", "output_records", "constant_pointers"),
 )
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
@@ -310,6 +323,7 @@ class Descriptor:
             "constants": len(kernel.constants),
             "kernel": code.addresses["kernel"],
             "workspace": kernel.workspace,
+            "shared": kernel.shared,
             "blocks": kernel.blocks,
             "releases": releases,
             "makes_tuple": makes_tuple,

@@ -69,8 +69,9 @@ def kernel_of(function: Callable[..., Any], *args: Any) -> Kernel:
     return build(program, record(program), WIDE)
 
 
-def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
-    """What a kernel computes: twice, so that nothing may be left of the first time."""
+def run(kernel: Kernel, args: Sequence[Any], ranges: Sequence[tuple[int, int]] = ()) -> Arrays:
+    """What a kernel computes: twice, so that nothing may be left of the first time. It is called for each of these ranges of
+    blocks, or once for all."""
     module = llvm.parse_assembly(kernel.source)
     module.verify()
     machine = _machine()()
@@ -84,9 +85,13 @@ def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
     for _ in range(2):
         operands = [_held(array) for array in (*[host(as_array(arg)) for arg in args], *kernel.constants)]
         outs = [Guarded(type.nbytes, _alignment(type.dtype)) for type in kernel.outputs]
-        workspace = Guarded(kernel.workspace, 64)
-        tables = [(ctypes.c_void_p * (len(held) + 1))(*[one.address for one in held]) for held in (outs, operands)]
-        assert compiled(*tables, workspace.address, None, 0, kernel.blocks) == 0
+        shared = Guarded(kernel.shared, 64)
+        addresses = [[one.address for one in held] for held in (outs, operands)]
+        addresses[0] += [shared.address, 0]
+        tables = [(ctypes.c_void_p * (len(held) + 1))(*held) for held in addresses]
+        for begin, end in ranges or [(0, kernel.blocks)]:
+            workspace = Guarded(kernel.workspace, 64)
+            assert compiled(*tables, workspace.address, None, begin, end) == 0
         results = [
             np.frombuffer(out.bytes(), type.dtype).reshape(type.shape) if out.size else np.empty(type.shape, type.dtype)
             for out, type in zip(outs, kernel.outputs)
