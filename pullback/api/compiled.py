@@ -31,6 +31,8 @@ from pullback.core.trees import OWN_TREES, Trees, array_leaf, kind_of, unflatten
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, placement
 from pullback.engine.compile import forget_executables, placed
+from pullback.engine.tiers import Tiered, stage
+from pullback.engine.xla import QUICK
 from pullback.native import choice  # noqa: F401  (which is asked before XLA)
 from pullback.native.choice import Explanation
 from pullback.native.choice import explain as explain_tier
@@ -143,13 +145,14 @@ class Jitted(NativeCallable):
         if self._is_traced(leaves, signature):
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
-        if axis_sizes() or placement.several:
-            pass  # no short way looks at these
+        if axis_sizes() or placement.several or isinstance(executable, Tiered):
+            pass  # no short way looks at these, and none leads to what is to be replaced
         elif executable.installs and signature.is_flat and executable.install(self, signature.makes_tuple):
             pass  # calls like this one do not come here any more
         elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
-        return signature.run(_owned(leaves) if executable.copies else leaves)
+        outs = executable(_owned(leaves) if executable.copies else leaves)
+        return unflatten(signature.out_structure, outs)
 
     def _is_traced(self, leaves: Sequence[Any], signature: Signature) -> bool:
         """Whether a call is one operation of a transformation around it."""
@@ -342,15 +345,17 @@ class Jitted(NativeCallable):
             args, kwargs: the arguments: arrays, or `ArrayType`s in their place.
 
         Returns:
-            A record with the `tier`, "native", "xla" or "mixed", the `reason`, and the native `parts` of a mixed program.
+            A record with the `tier`, "native", "xla" or "mixed", the `reason`, and the native `parts` of a mixed program; and
+            with `tiered=True`, `now`: which of XLA's two executables runs it, and what comes.
 
         Example:
             >>> import pullback as pb
             >>> pb.jit(lambda x: x + 1.0).explain(pb.ArrayType((8,), "float32")).tier
             'native'
         """
-        traced = self.trace(*args, **kwargs)
-        return explain_tier(traced.program, self._options, traced._signature.donated)
+        signature = self.trace(*args, **kwargs)._signature
+        found = explain_tier(signature.program, self._options, signature.donated)
+        return found._replace(now=stage(signature.executable)) if self._options.tiered and found.tier != "native" else found
 
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these: `trace(...).out_info`.
@@ -367,6 +372,30 @@ class Jitted(NativeCallable):
             {'total': f32[]}
         """
         return self.trace(*args, **kwargs).out_info
+
+    def block_until_compiled(self) -> None:
+        """With `tiered=True`: have the best executable of every signature that was called compiled now, and wait until the next
+        call runs it. Without, all of them are the best.
+
+        Example:
+            >>> import pullback as pb
+            >>> f = pb.jit(lambda x: pb.numpy.sort(x), tiered=True)
+            >>> x = pb.numpy.arange(1000.0)
+            >>> before = f(x)
+            >>> f.block_until_compiled()
+            >>> f.explain(x).now
+            'The best code runs it.'
+            >>> bool((f(x) == before).all())
+            True
+        """
+        try:
+            for signature in [*self._signatures.values()]:  # a copy: other threads may add to them
+                if isinstance(signature.executable, Tiered):
+                    signature.executable.wait()
+                    signature.compile()
+        except BaseException as error:
+            trim(error)
+            raise
 
     def clear_cache(self) -> None:
         """Forget every signature and its executable.
@@ -473,6 +502,7 @@ class _Options(TypedDict, total=False):
     backend: None
     compiler_options: Mapping[str, Any] | None
     native: bool
+    tiered: bool
 
 
 @overload
@@ -498,6 +528,7 @@ def jit(
     backend: None = None,
     compiler_options: Mapping[str, Any] | None = None,
     native: bool = True,
+    tiered: bool = False,
 ) -> Jitted | Callable[[Function], Jitted]:
     """Compile a function, to machine code of pullback's own or with XLA (`explain` says which): it is traced once for every
     signature, and runs as one program from then on.
@@ -518,6 +549,9 @@ def jit(
         keep_unused: give the compiled program arguments that the function does not use, too.
         compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this function alone.
         native: whether the function may run as machine code of pullback's own, where that pays; else XLA compiles it.
+        tiered: of what XLA compiles, compile quickly at first, and the best code later, in a background thread, if there are
+            many calls: the last bits of floats may change between two of them (docs/native.md). Pickles and
+            `lower(...).compile()` have no part in it.
         in_shardings, out_shardings, device, backend: None: arguments of JAX's that are refused here.
 
     Returns:
@@ -528,6 +562,7 @@ def jit(
     Raises:
         StaticArgumentError: an argument that does not exist, or a static argument that cannot be hashed.
         NotImplementedError: a place to run or a sharding was given.
+        ValueError: `tiered` was given with `quick`, or with options of XLA's that it sets itself.
 
     Example:
         >>> import pullback as pb
@@ -535,13 +570,20 @@ def jit(
         >>> f(3.0, 2)
         9.0:f32[]:cpu(0)
     """
-    check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused, native=native)
+    check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused, native=native, tiered=tiered)
     check_flags("jit", explain_misses=explain_misses is None or explain_misses)
     _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
     where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
+    flags = flags_of("jit", compiler_options)
+    clash = ["quick=True"] * quick + [repr(name) for name, _ in flags if name in dict(QUICK)]
+    if tiered and clash:
+        raise ValueError(
+            f"jit takes tiered=True, or {clash[0]}, not both: with tiered=True it sets that option itself, for what is compiled"
+            " quickly, and leaves it out for the best code."
+        )
     options = CompileOptions(
-        quick=quick, show_graph=show_graph, flags=flags_of("jit", compiler_options), keep_unused=keep_unused, native=native
+        quick=quick, tiered=tiered, show_graph=show_graph, flags=flags, keep_unused=keep_unused, native=native
     )
     given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
     return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)

@@ -29,6 +29,7 @@ from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of, placement
 from pullback.engine.compile import compile_program
+from pullback.engine.tiers import Tiered, compile_in_tiers
 from pullback.program.equality import key_test
 from pullback.program.program import Program
 
@@ -68,11 +69,14 @@ class Signature:
     fast_paths: Bounded[Any, FastPath | None] | None = None  # by what the leaves are; made of the second call on
 
     def compile(self) -> Executable:
-        """The executable; made at the first use."""
+        """The executable; made at the first use. Where another one is to take its place, that is done here, between calls."""
         found = self.executable
         if found is None:
             self._warn_of_unused_memory()
-            found = self.executable = compile_program(self.program, self.options, self.donated)
+            make = compile_in_tiers if self.options.tiered else compile_program
+            found = self.executable = make(self.program, self.options, self.donated)
+        elif isinstance(found, Tiered) and (better := found.best()) is not None:
+            found = self.executable = better
         return found
 
     def _warn_of_unused_memory(self) -> None:
@@ -97,8 +101,7 @@ class Signature:
 
     def run(self, leaves: Sequence[Array]) -> Any:
         """Execute on Arrays of the right types, and give the results the structure of the user's output."""
-        outs = (self.executable or self.compile())(leaves)
-        return unflatten(self.out_structure, outs)
+        return unflatten(self.out_structure, self.compile()(leaves))
 
     @property
     def makes_tuple(self) -> bool:

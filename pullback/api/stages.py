@@ -219,8 +219,8 @@ class Lowered(_AheadOfTime):
         """
         signature, flags = self._signature, flags_of("compile", compiler_options)
         given = signature.options
-        if flags or explain(signature.program, given, signature.donated).tier != "xla":
-            own = given._replace(flags=(*given.flags, *flags), native=False)
+        if flags or given.tiered or explain(signature.program, given, signature.donated).tier != "xla":
+            own = given._replace(flags=(*given.flags, *flags), native=False, tiered=False)
             signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
         signature.compile()
         compiled: Compiled = self._jitted._stages[2](self._jitted, signature)

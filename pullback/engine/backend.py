@@ -27,7 +27,8 @@ class CompileOptions(NamedTuple):
     Attributes:
         device: the device to compile for.
         committed: whether results must stay on that device; else they may go where other arguments are.
-        quick: at a low optimization level. show_graph: print the StableHLO and the optimized program when they are made.
+        quick: sooner done, slower to run. tiered: quick, unless the best code is there already; `tiers.py` has it made later.
+        show_graph: print the StableHLO and the optimized program when they are made.
         flags: options of the back end's own, with their values.
         keep_unused: give the compiled program inputs that it does not read, too. native: whether another tier may run it.
     """
@@ -35,6 +36,7 @@ class CompileOptions(NamedTuple):
     device: Device = DEFAULT_DEVICE
     committed: bool = False
     quick: bool = False
+    tiered: bool = False
     show_graph: bool = False
     flags: tuple[tuple[str, Any], ...] = ()
     native: bool = True
@@ -53,6 +55,7 @@ class Executable(ABC):
             to be copied: a call may return before it has run, or calls Python functions.
         kept: the numbers of the inputs whose buffers it takes, where it does not read the others; None if it takes all.
         installs: whether calls of a function can reach it by themselves, without Python in between.
+        quick: whether it was compiled quickly, so that there may be a better one.
     """
 
     __slots__ = ("copies", "result_class")
@@ -60,6 +63,7 @@ class Executable(ABC):
     result_class: type[Array]
     kept: Sequence[int] | None = None
     installs = False
+    quick = False
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:

@@ -81,6 +81,12 @@ def kept(key: Hashable, make: Callable[[], Any]) -> Any:
         return found
 
 
+def holds(key: Hashable) -> bool:
+    """Whether an executable is kept under a key, in memory or, as it seems, on disk."""
+    with _lock:
+        return key in _memory or (isinstance(key, str) and disk.holds(key))
+
+
 def forget_all() -> None:
     """Empty the memory; what is on disk stays."""
     with _lock:

@@ -35,22 +35,35 @@ def lower_to_text(
 
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
+    return kept_executable(program, options, donated, lambda: make_executable(program, options, donated))
 
-    def make() -> Executable:
-        there = backend(options.device.platform)
-        report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
-        started = perf_counter()
-        prefer = preferred.compile if options.device == DEFAULT_DEVICE else None
-        made = None if prefer is None else prefer(program, options, donated)
-        if made is None:
-            made = there.compile(program, options, donated)
-        report("Finished XLA compilation of jit(%s) in %.6f sec", program.name, perf_counter() - started)
-        if options.show_graph:
-            print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
+
+def kept_executable(
+    program: Program, options: CompileOptions, donated: tuple[bool, ...], make: Callable[[], Executable]
+) -> Executable:
+    """The executable that is remembered with a Program; else what `make` returns."""
+
+    def make_first() -> Executable:
+        made = make()
         _holders[id(program)] = program
         return made
 
-    made: Executable = program.memo(("executable", options, donated, preferred.key()), make)
+    found: Executable = program.memo(("executable", options, donated, preferred.key()), make_first)
+    return found
+
+
+def make_executable(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
+    """Compile a Program, by the one that is preferred to the back end if that takes it."""
+    there = backend(options.device.platform)
+    report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
+    started = perf_counter()
+    prefer = preferred.compile if options.device == DEFAULT_DEVICE else None
+    made = None if prefer is None else prefer(program, options, donated)
+    if made is None:
+        made = there.compile(program, options, donated)
+    report("Finished XLA compilation of jit(%s) in %.6f sec", program.name, perf_counter() - started)
+    if options.show_graph:
+        print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
     return made
 
 

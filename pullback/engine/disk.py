@@ -109,6 +109,12 @@ def digest(inputs: dict[str, str]) -> str:
     return str(hashlib.sha256(repr(sorted(inputs.items())).encode()).hexdigest())
 
 
+def holds(key: str) -> bool:
+    """Whether there is a file under a key, whole or not."""
+    where = folder()
+    return where is not None and (where / f"{key}{_SUFFIX}").exists()
+
+
 def read(key: str) -> bytes | None:
     """The serialized executable that is kept under a key; None if there is none that is whole."""
     where = folder()

@@ -19,9 +19,10 @@ from pullback.native.totals import Division, chunk_of
 from pullback.program.program import Program
 
 _PARAMETERS = "ptr %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+# With a frame pointer LLVM can align the stack, so that no vector that it puts there lies across two lines of the cache.
 _ATTRIBUTES = """
-attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" }}
-attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" }}
+attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
+attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
 """
 
 
@@ -46,7 +47,7 @@ class _Writing:
     """A graph's kernel, as it is written."""
 
     def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, chunk: int | None) -> None:
-        self.module = Module(processor.vector_bytes, processor.fma)
+        self.module = Module(processor.vector_bytes, processor.fma, processor.avx512)
         self.code = code = Code(self.module)
         self.by_rows, self.shared = by_rows, 0
         arrays: Arrays = {}

@@ -26,11 +26,12 @@ class CheckedExecutable(Executable):
         native, other: the two. name: what the Program is called.
     """
 
-    __slots__ = ("name", "native", "other")
+    __slots__ = ("name", "native", "other", "quick")
 
     def __init__(self, native: Executable, other: Executable, name: str) -> None:
         self.native, self.other, self.name = native, other, name
         self.copies, self.result_class = other.copies, native.result_class
+        self.quick = native.quick or other.quick
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         found, expected = self.native(arrays), self.other(arrays)

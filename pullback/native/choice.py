@@ -202,14 +202,17 @@ class Explanation(NamedTuple):
     Attributes:
         tier: "native", "xla", or "mixed", where XLA's program calls native code. reason: why.
         parts: in a mixed program, what is native code.
+        now: of XLA's programs with `tiered=True`, which executable of theirs runs, and what comes.
     """
 
     tier: str
     reason: str
     parts: tuple[str, ...] = ()
+    now: str = ""
 
     def __str__(self) -> str:
-        return f"{self.tier}: {self.reason}" + (f" Native parts: {', '.join(self.parts)}." if self.parts else "")
+        parts = f" Native parts: {', '.join(self.parts)}." if self.parts else ""
+        return f"{self.tier}: {self.reason}{parts}{self.now and ' '}{self.now}"
 
 
 def explain(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Explanation:

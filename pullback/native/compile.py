@@ -44,10 +44,16 @@ class Target(NamedTuple):
     def vector_bytes(self) -> int:
         """How wide its vector registers are."""
         if self.triple.startswith("x86_64"):
-            if "+avx512f" in self.features.split(",") or self.cpu == "x86-64-v4":
+            if self.avx512:
                 return 64
             return 32 if "+avx" in self.features.split(",") or self.cpu == "x86-64-v3" else 16
         return 16
+
+    @property
+    def avx512(self) -> bool:
+        """Whether it has AVX-512."""
+        intel = self.triple.startswith("x86_64")
+        return intel and ("+avx512f" in self.features.split(",") or self.cpu == "x86-64-v4")
 
     @property
     def fma(self) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 
 from pullback.native import math_tables as tables
-from pullback.native.lanes import Lanes, Pair, fused, polynomial, product, rarely, total, where
+from pullback.native.lanes import Lanes, Pair, by_vectors, fused, polynomial, product, rarely, total, where
 
 MANTISSA = {"f32": 23, "f64": 52}
 BIAS = {"f32": 127, "f64": 1023}
@@ -272,7 +273,31 @@ def sqrt(x: Lanes) -> Lanes:
 
 
 def rsqrt(x: Lanes) -> Lanes:
-    return 1 / sqrt(x)
+    return inverse_root(x, lambda: 1 / sqrt(x))
+
+
+# The first terms of (1 - e)^-p - 1, divided by e.
+_OF_ROOT = {
+    1: {"f32": (1 / 2, 3 / 8), "f64": (1 / 2, 3 / 8, 5 / 16, 35 / 128)},
+    3: {"f32": (3 / 2, 15 / 8), "f64": (3 / 2, 15 / 8, 35 / 16, 315 / 128)},
+}
+
+
+def inverse_root(x: Lanes, plain: Callable[[], Lanes], power: int = 1) -> Lanes:
+    """x^(-p/2) for a `power` p of 1 or 3; what `plain` writes where AVX-512 has no estimate y of x^(-1/2), or x is not between
+    2^-600 and 2^600 (2^-60 and 2^60). Of y so many bits are kept that e = 1 - x y^2 is rounded once: y^p (1 - e)^(-p/2)."""
+    if not x.code.module.avx512:
+        return plain()
+    double = x.kind == "f64"
+    passed = "{x}, {type} zeroinitializer, " + ("i8 -1" if double else "i16 -1")
+    estimate = by_vectors(x, f"llvm.x86.avx512.rsqrt14.{'pd' if double else 'ps'}.512", passed)
+    y = (estimate.bits() & (-1 << (36 if double else 12))).reread(x.kind)
+    squared = y * y
+    e = fused(-squared, x, 1.0)
+    scale = y if power == 1 else squared * y
+    out = fused(scale * e, polynomial(e, _OF_ROOT[power][x.kind]), scale)
+    least, greatest = [_bits_of(2.0**n, x.kind) for n in ((-600, 600) if double else (-60, 60))]
+    return rarely((x.bits() - least).reread(f"u{x.kind[1:]}") > greatest - least, out, plain)
 
 
 def cbrt(x: Lanes) -> Lanes:

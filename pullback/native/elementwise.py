@@ -6,13 +6,16 @@ integer; shifts by the width and beyond leave nothing; floats become integers by
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from pullback.native import math as functions
+from pullback.native.elementary import inverse_root
 from pullback.native.graph import Refused
 from pullback.native.ir import BITS, MEMORY_KINDS, Code, Value, is_float, is_signed, limits, size_of
+from pullback.native.lanes import Lanes
 
 _HELD = ("f16", "bf16")  # computed in float32, and rounded after each operation
 
@@ -247,6 +250,14 @@ def _power(code: Code, name: str, operands: list[Value], params: Any, kind: str)
     number = y.number
     if number is None or not is_float(kind) or abs(number) not in (0.5, 1.0, 1.5, 2.0):
         return functions.apply(code, name, operands)
+    if number in (-0.5, -1.5) and kind not in _HELD:
+        plain = functools.partial(_product_power, code, x, number, kind)
+        return inverse_root(Lanes(code, x), lambda: Lanes(code, plain()), int(-2 * number)).value
+    return _product_power(code, x, number, kind)
+
+
+def _product_power(code: Code, x: Value, number: float, kind: str) -> Value:
+    """x^y by multiplications, divisions and a root."""
     one = code.constant(1, kind, x.lanes)
     whole, half = divmod(abs(number), 1)
     factors = [x] * int(whole)

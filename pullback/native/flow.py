@@ -36,7 +36,7 @@ def loop(
     held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
     with code.scope(trips):
         outs = code.cut(body(index, code.uncut(held, given)))
-        _poll(code, index, (code.weight - weight) / max(code.trips, 1e-9), trips, step)
+        _poll(code, (code.weight - weight) / max(code.trips, 1e-9), trips)
         code.lines.append(f"%n{mark} = add nsw i64 {index.text}, {step}")
         code.lines.append(f"%m{mark} = icmp slt i64 %n{mark}, {code.index(stop).text}")
         code.lines.append(f"br i1 %m{mark}, label %{head}, label %{done}")
@@ -76,7 +76,6 @@ def repeat_while(
     top = len(code.lines)
     held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
     whole = code.uncut(held, given)
-    count = Value(f"%k{mark}", "i64")
     weight = code.weight
     with code.scope(UNKNOWN_TRIPS):
         holds = test(whole)
@@ -84,36 +83,40 @@ def repeat_while(
         code.label(again)
         with code.scope():
             outs = code.cut(body(whole))
-            _poll(code, count, (code.weight - weight) / code.trips, float("inf"), 1)
-            code.lines.append(f"%n{mark} = add i64 {count.text}, 1")
+            _poll(code, (code.weight - weight) / code.trips, math.inf)
             code.lines.append(f"br label %{head}")
-    phis = [f"{count.text} = phi i64 [0, %{before}], [%n{mark}, %{code.block}]"]
-    for value, first, last in zip(held, carry, outs, strict=True):
-        phis.append(f"{value.text} = phi {value.type} [{first.text}, %{before}], [{last.text}, %{code.block}]")
-    code.lines[top:top] = phis
+    code.lines[top:top] = [
+        f"{value.text} = phi {value.type} [{first.text}, %{before}], [{last.text}, %{code.block}]"
+        for value, first, last in zip(held, carry, outs, strict=True)
+    ]
     code.label(done)
     return whole
 
 
-def _poll(code: Code, index: Value, weight: float, trips: float, step: int) -> None:
-    """At the end of a step of a long loop: ask from time to time whether to stop."""
+def _poll(code: Code, weight: float, trips: float) -> None:
+    """At the end of a step of a long loop: ask from time to time whether to stop. What may be done before that is one number
+    for all loops of a function: one within another may run often, and never long."""
     if weight * trips < POLLED_WEIGHT:
         return
-    every = max(1, int(POLLED_WEIGHT / max(weight, 1.0)))
-    every = 1 << (every.bit_length() - 1)
+    if not code.stops:
+        code.allocated += ["%patience = alloca i64", f"store i64 {POLLED_WEIGHT}, ptr %patience"]
+        code.stops = True
     mark = code.fresh("")
     code.lines += [
-        f"%q{mark} = and i64 {index.text}, {every * step - 1 if step & (step - 1) == 0 else every - 1}",
-        f"%r{mark} = icmp ult i64 %q{mark}, {step}",
-        f"%s{mark} = icmp ne ptr %poll, null",
-        f"%t{mark} = and i1 %r{mark}, %s{mark}",
-        f"br i1 %t{mark}, label %ask{mark}, label %on{mark}",
+        f"%q{mark} = load i64, ptr %patience",
+        f"%r{mark} = sub i64 %q{mark}, {max(1, int(weight))}",
+        f"store i64 %r{mark}, ptr %patience",
+        f"%s{mark} = icmp slt i64 %r{mark}, 0",
+        f"br i1 %s{mark}, label %due{mark}, label %on{mark}",
+        f"due{mark}:",
+        f"store i64 {POLLED_WEIGHT}, ptr %patience",
+        f"%t{mark} = icmp eq ptr %poll, null",
+        f"br i1 %t{mark}, label %on{mark}, label %ask{mark}",
         f"ask{mark}:",
-        f"%u{mark} = call i32 %poll()",
+        f"%u{mark} = call i32 %poll() cold",
         f"%v{mark} = icmp eq i32 %u{mark}, 0",
         f"br i1 %v{mark}, label %on{mark}, label %stop",
     ]
-    code.stops = True
     code.label(f"on{mark}")
 
 

@@ -106,14 +106,15 @@ class Module:
 
     Attributes:
         vector_bytes: how wide the machine's vectors are.
-        fma: whether it has fused multiply-add.
+        fma: whether it has fused multiply-add. avx512: whether it has AVX-512, whose own instructions serve some functions.
         functions: internal functions by their names, each with the kind of its result and its weight.
         declarations: of what is called from outside.
     """
 
-    def __init__(self, vector_bytes: int = 32, fma: bool = True) -> None:
+    def __init__(self, vector_bytes: int = 32, fma: bool = True, avx512: bool = False) -> None:
         self.vector_bytes = vector_bytes
         self.fma = fma
+        self.avx512 = avx512
         self.functions: dict[str, tuple[str, float, str]] = {}  # its kind, its weight, its text
         self.declarations: dict[str, str] = {}
 

@@ -7,9 +7,10 @@ Sources: Dekker, Numer. Math. 18 (1971); Muller, "Elementary Functions" (2016), 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
-from pullback.native.ir import Code, Value, is_float
+from pullback.native.ir import Code, Value, is_float, size_of
 
 Number = float | int
 Pair = tuple["Lanes", "Lanes"]
@@ -149,6 +150,21 @@ def total(x: Lanes | Number, y: Lanes) -> Pair:
     """x + y, where x is not smaller than y, or is 0."""
     high = x + y
     return high, y - (high - x)
+
+
+def by_vectors(x: Lanes, name: str, arguments: str) -> Lanes:
+    """One of the processor's own instructions, which takes whole vectors, of x: `{x}` in the text of its arguments."""
+    code, kind, lanes = x.code, x.kind, x.value.lanes or 1
+    wide = code.module.vector_bytes // size_of(kind)
+    given, outs = code.joined([x.value]), []
+    for start in range(0, lanes, wide):
+        part = code.shuffle(given, [min(i, lanes - 1) for i in range(start, start + wide)])
+        text = arguments.format(x=part, type=part.type)
+        types = re.sub(r"(<[^>]*>|i\d+) [^,]+", r"\1", text)
+        code.module.declarations[name] = f"declare {part.type} @{name}({types})"
+        outs.append(code.pure(f"call {part.type} @{name}({text})", kind, wide))
+    out = code.joined(outs)
+    return Lanes(code, code.lane(out, 0) if x.value.lanes is None else code.shuffle(out, range(lanes)))
 
 
 def rarely(which: Lanes, usual: Lanes, make: Callable[[], Lanes]) -> Lanes:

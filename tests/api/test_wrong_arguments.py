@@ -68,7 +68,7 @@ CASES: dict[str, Case] = {
         {
             "fun": double,
             **dict.fromkeys(("static_argnums", "static_argnames", "donate_argnums", "donate_argnames")),
-            **dict.fromkeys(("show_graph", "quick", "inline", "keep_unused"), False),
+            **dict.fromkeys(("show_graph", "quick", "inline", "keep_unused", "tiered"), False),
             "native": True,
             **dict.fromkeys(("explain_misses", "in_shardings", "out_shardings", "device", "backend", "compiler_options")),
         },
@@ -103,7 +103,7 @@ WRONG: list[Any] = [Senseless(), "text", 1.5, -7, None, {"a": 0}, (0, 0), np.one
 
 def takes(name: str, parameter: str, value: Any) -> bool:
     """Whether an argument may have one of these values: flags, numbers and trees of them, names, and what means nothing."""
-    if parameter in {*FLAGS, "allow_int", "prevent_cse", "show_graph", "quick", "inline", "keep_unused", "native"}:
+    if parameter in {*FLAGS, "allow_int", "prevent_cse", "show_graph", "quick", "inline", "keep_unused", "native", "tiered"}:
         return value is True
     if parameter == "rng":  # NumPy's own
         return True

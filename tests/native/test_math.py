@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.special
 
+from pullback.native.compile import host
 from pullback.native.elementary import TINY
 from pullback.native.ir import Code, Module
 from pullback.native.math import FUNCTIONS, apply, weight
@@ -35,7 +36,7 @@ entry:
   call void @llvm.x86.sse.ldmxcsr(ptr %during)
   br label %loop
 loop:
-  %at = phi i64 [0, %entry], [%next, %loop]
+  %at = phi i64 [0, %entry], [%next, %{last}]
 {body}
   %next = add i64 %at, {step}
   %more = icmp ult i64 %next, %bytes
@@ -64,7 +65,8 @@ def machine(fma):
 @functools.cache
 def kernel(name, kind, lanes, fma=True, constants=()):
     """A function of arrays that applies one of the tier's; operands whose number stands in `constants` are that."""
-    code = Code(Module(64, fma))
+    code = Code(Module(64, fma, fma and host().avx512))
+    code.block = "loop"
     operands = []
     for i in range(2 if name in BINARY else 1):
         if i < len(constants) and constants[i] is not None:
@@ -77,7 +79,7 @@ def kernel(name, kind, lanes, fma=True, constants=()):
     code.store(out, code.pure("getelementptr i8, ptr %out, i64 %at", "ptr"))
     dtype, per_step = DTYPES[kind], lanes or 1
     body = "\n".join([*code.allocated, *code.lines])
-    text = SOURCE.format(body=body, step=per_step * dtype.itemsize, functions=code.module.text())
+    text = SOURCE.format(body=body, last=code.block, step=per_step * dtype.itemsize, functions=code.module.text())
     module = llvm.parse_assembly(text)
     module.verify()
     generator = machine(fma)

@@ -22,3 +22,16 @@ def test_known_exponents(dtype: str, exponent: float, how: str) -> None:
     found = np.asarray(compiled(lambda x: pnp.power(x, pnp.asarray(number)), how)(pnp.asarray(x)))
     np.testing.assert_allclose(found, expected, rtol=1e-6 if dtype == "float32" else 1e-14)
     np.testing.assert_array_equal(np.signbit(found[expected == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("exponent", [-0.5, -1.5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_inverse_roots(dtype: str, exponent: float) -> None:
+    """Three roundings at most, where the processor's estimate serves as where it would leave its range."""
+    rng, limit = np.random.default_rng(0), {"float32": 80, "float64": 680}[dtype]
+    x = np.exp2(np.concatenate([rng.uniform(-limit, limit, 4000), rng.uniform(-2, 2, 4000)])).astype(dtype)
+    wide = x.astype(np.longdouble)
+    truth = 1 / np.sqrt(wide) if exponent == -0.5 else 1 / (wide * np.sqrt(wide))
+    assert np.finfo(np.longdouble).nmant > 60  # else it is no truth for float64
+    found = np.asarray(compiled(lambda x: pnp.power(x, pnp.asarray(np.asarray(exponent, dtype))), "native")(pnp.asarray(x)))
+    assert float(np.max(np.abs(found - truth) / np.spacing(truth.astype(dtype)))) < 2.0
