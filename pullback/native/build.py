@@ -26,8 +26,9 @@ attributes #1 = {{ noinline nounwind "prefer-vector-width"="{bits}" "frame-point
 """
 
 
-# Above this weight the blocks of rows are divided among threads.
+# Above this weight rows are divided among threads; what every call does again is counted against it so many times.
 PARALLEL = 250_000
+CALLS = 32
 
 
 def build(program: Program, graph: Graph, processor: Target) -> Kernel:
@@ -35,7 +36,7 @@ def build(program: Program, graph: Graph, processor: Target) -> Kernel:
     by_rows = plan(graph, processor.vector_bytes)
     writing = _Writing(graph, processor, by_rows, None)
     weight = writing.code.weight
-    if by_rows is not None and weight >= PARALLEL:
+    if by_rows is not None and weight - CALLS * writing.repeated >= PARALLEL:
         blocks = by_rows.rows // by_rows.block
         chunk = chunk_of(graph, by_rows, weight, processor.vector_bytes)
         if chunk < blocks:
@@ -49,7 +50,7 @@ class _Writing:
     def __init__(self, graph: Graph, processor: Target, by_rows: Plan | None, chunk: int | None) -> None:
         self.module = Module(processor.vector_bytes, processor.fma, processor.avx512)
         self.code = code = Code(self.module)
-        self.by_rows, self.shared = by_rows, 0
+        self.by_rows, self.shared, self.repeated = by_rows, 0, 0.0
         arrays: Arrays = {}
         for i, name in enumerate(graph.inputs):
             arrays[name.name] = Memory(self.pointer("%operands", i), name.shape, kind_of(name), constant=True)
@@ -76,7 +77,7 @@ class _Writing:
             if chunk is not None:
                 shared, done = self.pointer("%results", len(graph.outputs)), self.place("%results", len(graph.outputs) + 1)
                 division = Division(chunk, shared, done, bool(copies))
-            self.shared = emit_by_rows(it, graph, by_rows, arrays, targets, division)
+            self.shared, self.repeated = emit_by_rows(it, graph, by_rows, arrays, targets, division)
         for name, target in copies:
             if name.name in targets:
                 arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))

@@ -137,16 +137,19 @@ class Tiling:
         return name, params
 
 
-def emit_by_rows(it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets: Targets, division: Division | None) -> int:
+def emit_by_rows(
+    it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets: Targets, division: Division | None
+) -> tuple[int, float]:
     """Write a graph as a loop over blocks of rows: first what is needed before it, last what is made of sums.
 
     One that is divided computes the chunks from `%begin` to `%end` only, and what follows it in the text is for the call that
-    finds all chunks done. Returns how many bytes the calls share.
+    finds all chunks done. Returns how many bytes the calls share, and what that weighs which each of them does.
     """
-    code, flags, blocks = it.code, plan.flags, plan.rows // plan.block
+    code, flags, blocks, weight = it.code, plan.flags, plan.rows // plan.block, it.code.weight
     early, late = ({name: at for name, at in targets.items() if flags.get(name) == mark} for mark in (None, SUM))
     before = [node for node in graph.nodes if not any([value.name in flags for value in node.results])]
     it.emit(Graph(graph.inputs, before, [], graph.constants), arrays, {} if division else early)
+    weight = code.weight - weight
     tiling = Tiling(plan, plan.block)
     block = tiling.graph(graph, flags, False)
     used = {value.name for node in block.nodes for value in node.operands}
@@ -228,7 +231,7 @@ def emit_by_rows(it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets:
     joined = {total.node.results[0].name: total.node for total in totals}
     after = [joined.get(node.results[0].name, node) for node in graph.nodes if flags.get(node.results[0].name) == SUM]
     it.emit(Graph(graph.inputs, after, [], graph.constants), arrays, late)
-    return shared
+    return shared, weight
 
 
 def _rows_of(code: Code, array: Array, prefix: tuple[int, ...], row: Index, rows: int) -> Array:

@@ -29,6 +29,7 @@ SQUARE = rng.standard_normal((16, 16))
 def divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever has rows is divided, into as many chunks as may be."""
     monkeypatch.setattr(build, "PARALLEL", 0)
+    monkeypatch.setattr(build, "CALLS", 0)
     monkeypatch.setattr(totals, "CHUNK_WEIGHT", 1)
     monkeypatch.setattr(totals, "JOINING", 100.0)
 
@@ -217,6 +218,15 @@ def test_partial_sums_that_take_much_memory_are_few() -> None:
     assert 1 < kernel.blocks <= totals.MAX_CHUNKS and kernel.shared <= totals.SHARED_BYTES + 64
     wide = kernel_of(lambda x: [pnp.sum(pnp.sin(x), 0)], np.zeros((32, 1 << 20), np.float32))
     assert wide.blocks == 1 and wide.shared == 0
+
+
+@pytest.mark.parametrize("steps, divides", [(100, True), (50_000, False)])
+def test_what_every_thread_would_do_again_is_light(steps: int, divides: bool) -> None:
+    def function(x: Any, w: Any) -> list[Any]:
+        return [pnp.sum(pnp.sin(x) * lax.scan(lambda c, _: (c * 0.5 + 1, None), w, None, length=steps)[0][0])]
+
+    kernel = kernel_of(function, np.zeros(1 << 20, np.float32), np.zeros(8, np.float32))
+    assert kernel.by_rows and (kernel.blocks > 3) == divides
 
 
 def _called_by_xla(address: int, operands: list[Any], results: list[Any]) -> None:
