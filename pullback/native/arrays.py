@@ -293,21 +293,25 @@ def prepared(code: Code, array: Array) -> None:
         waiting += fresh.values()
 
 
-def store(code: Code, array: Array, pointer: Value) -> None:
-    """Write each element of an array to memory."""
+def store(code: Code, array: Array, pointer: Value, apart: Sequence[int] | None = None) -> None:
+    """Write each element of an array to memory: one after another, or neighbours along each axis so many elements `apart`."""
     if not array.size:
         return
     size, shape = size_of(array.kind), array.shape
-    if fits(shape, array.kind):
+    if apart is None and fits(shape, array.kind):
         _store_registers(code, in_registers(code, array), pointer)
         return
+    apart = strides(shape) if apart is None else apart
+    if not shape:
+        code.store(scalar(code, array), pointer)
+        return
     prepared(code, array)
-    axis = max([i for i, length in enumerate(shape) if length > 1])
-    length, apart = shape[axis], strides(shape)
+    axis = max([i for i, length in enumerate(shape) if length > 1 and apart[i] == 1], default=len(shape) - 1)
+    length = shape[axis]
     lanes = block_lanes(code, length, array.kind)
 
     def block(row: tuple[Index, ...], start: Index, lanes: int) -> None:
-        places = (*at_first(*row), (start, 1 if lanes > 1 else 0), *at_first(*[0] * (len(shape) - axis - 1)))
+        places = (*at_first(*row[:axis]), (start, 1 if lanes > 1 else 0), *at_first(*row[axis:]))
         value = at(code, array, places, lanes if lanes > 1 else None)
         value = code.spread(value, lanes if lanes > 1 else None)
         code.store(value, code.offset(pointer, [(index, stride * size) for (index, _), stride in zip(places, apart)]))
@@ -315,7 +319,7 @@ def store(code: Code, array: Array, pointer: Value) -> None:
     def along(row: tuple[Index, ...]) -> None:
         flow.each_block(code, length, lanes, lambda start, lanes: block(row, start, lanes))
 
-    flow.nest(code, shape[:axis], along)
+    flow.nest(code, shape[:axis] + shape[axis + 1 :], along)
 
 
 def _store_registers(code: Code, array: Registers, pointer: Value) -> None:
@@ -427,24 +431,6 @@ def concatenated(code: Code, parts: Sequence[Array], axis: int, shape: Shape, po
 
 def store_region(code: Code, whole: Memory, part: Array, starts: Sequence[Index]) -> None:
     """Write an array into a part of a larger one in memory."""
-    if not part.size:
-        return
-    prepared(code, part)
-    size, apart, axis = size_of(whole.kind), strides(whole.shape), len(whole.shape) - 1
-    if axis < 0:
-        code.store(scalar(code, part), whole.pointer)
-        return
-    length = part.shape[axis]
-    lanes = block_lanes(code, length, whole.kind)
-    base = code.offset(whole.pointer, [(start, stride * size) for start, stride in zip(starts, apart)])
-
-    def block(row: tuple[Index, ...], start: Index, lanes: int) -> None:
-        places = (*at_first(*row), (start, 1 if lanes > 1 else 0))
-        value = code.spread(at(code, part, places, lanes if lanes > 1 else None), lanes if lanes > 1 else None)
-        code.store(value, code.offset(base, [(index, stride * size) for (index, _), stride in zip(places, apart)]))
-
-    flow.nest(
-        code,
-        part.shape[:axis],
-        lambda row: flow.each_block(code, length, lanes, lambda start, lanes: block(row, start, lanes)),
-    )
+    apart = strides(whole.shape)
+    base = code.offset(whole.pointer, [(start, stride * size_of(whole.kind)) for start, stride in zip(starts, apart)])
+    store(code, part, base, apart)

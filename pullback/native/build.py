@@ -13,12 +13,13 @@ from pullback.native.emit import Arrays, Emitter, kind_of
 from pullback.native.graph import Graph, element
 from pullback.native.ir import Code, Module, Value
 from pullback.native.kept import Text
-from pullback.native.kernel import Kernel
-from pullback.native.rows import SUM, Plan, plan
+from pullback.native.kernel import PARALLEL, Kernel
+from pullback.native.rows import Plan, plan
 from pullback.native.tiles import emit_by_rows
+from pullback.native.totals import Division, chunk_of, sums
 from pullback.program.program import Program
 
-_PARAMETERS = "ptr noalias %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
+_PARAMETERS = "ptr %results, ptr noalias %operands, ptr noalias %workspace, ptr %poll, i64 %begin, i64 %end"
 # With a frame pointer LLVM can align the stack, so that no vector that it puts there lies across two lines of the cache.
 _ATTRIBUTES = """
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "frame-pointer"="all" }}
@@ -27,16 +28,17 @@ attributes #2 = {{ alwaysinline nounwind }}
 """
 
 
+# What every call for a part of the rows does again is counted so many times against dividing them.
+CALLS = 32
+
+
 def build(program: Program, graph: Graph, processor: Target) -> Kernel:
     """The kernel of a Program, whose graph this is, for a processor. Raises `Refused` where an operation has no native code."""
     by_rows = plan(graph, processor.vector_bytes)
-    apart = {name.name for name in graph.outputs} - {name.name for name in graph.inputs} - graph.constants.keys()
-    divided = by_rows is not None and SUM not in by_rows.flags.values() and len(apart) == len(graph.outputs)
-    blocks = by_rows.rows // by_rows.block if by_rows is not None and divided else 1
     key = kept.key(graph, processor)
     text = kept.read(key)
     if text is None:
-        text = _written(graph, processor, by_rows, blocks > 1)
+        text = _text(graph, processor, by_rows)
         kept.write(key, text)
     return Kernel(
         source=text.source,
@@ -44,7 +46,8 @@ def build(program: Program, graph: Graph, processor: Target) -> Kernel:
         outputs=tuple(program.output_types),
         constants=tuple([np.ascontiguousarray(array) for array in _passed(graph).values()]),
         workspace=text.workspace,
-        blocks=max(blocks, 1),
+        shared=text.shared,
+        blocks=text.blocks,
         weight=text.weight,
         sorting=text.sorting,
         by_rows=by_rows is not None,
@@ -56,12 +59,36 @@ def _passed(graph: Graph) -> dict[str, np.ndarray[Any, Any]]:
     return {name: array for name, array in graph.constants.items() if array.shape and array.size}
 
 
-def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bool) -> Text:
+def _text(graph: Graph, processor: Target, by_rows: Plan | None) -> Text:
+    """The text, of what is heavy divided among threads. How, depends on what it weighs only where rows are added up."""
+    if by_rows is None:
+        return _written(graph, processor, None, None)[0]
+    blocks = by_rows.rows // by_rows.block
+    chunk = 1 if blocks > 1 and not sums(graph, by_rows.flags) else None
+    text, repeated = _written(graph, processor, by_rows, chunk)
+    if text.weight < PARALLEL:
+        return text
+    better: int | None = None
+    if text.weight - CALLS * repeated >= PARALLEL:
+        better = chunk_of(graph, by_rows, text.weight, processor.vector_bytes)
+    if better is not None and better >= blocks:
+        better = None
+    if better == chunk:
+        return text
+    return _written(graph, processor, by_rows, better)[0]._replace(weight=text.weight, sorting=text.sorting)
+
+
+def _written(graph: Graph, processor: Target, by_rows: Plan | None, chunk: int | None) -> tuple[Text, float]:
+    """A text, of which a call does some of the chunks of so many blocks of rows, or all of it; and what that weighs which every
+    call does."""
     module = Module(processor.vector_bytes, processor.fma, processor.avx512)
     code = Code(module)
 
-    def pointer(table: str, place: int) -> Value:
-        return code.load(code.offset(Value(table, "ptr"), [(place, 8)]), "ptr", constant=True)
+    def place(table: str, number: int) -> Value:
+        return code.offset(Value(table, "ptr"), [(number, 8)])
+
+    def pointer(table: str, number: int) -> Value:
+        return code.load(place(table, number), "ptr", constant=True)
 
     arrays: Arrays = {}
     for i, name in enumerate(graph.inputs):
@@ -78,10 +105,16 @@ def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bo
             copies.append((name, target))
         else:
             targets[name.name] = target
+    shared, repeated, blocks = 0, 0.0, 1
     if by_rows is None:
         it.emit(graph, arrays, targets)
     else:
-        emit_by_rows(it, graph, by_rows, arrays, targets, parallel)
+        division = None
+        if chunk is not None:
+            count = len(graph.outputs)
+            division = Division(chunk, pointer("%results", count), place("%results", count + 1), bool(copies))
+            blocks = -(-(by_rows.rows // by_rows.block) // chunk)
+        shared, repeated = emit_by_rows(it, graph, by_rows, arrays, targets, division)
     for name, target in copies:
         if name.name in targets:
             arrays[name.name] = Memory(targets[name.name], name.shape, kind_of(name))
@@ -91,4 +124,4 @@ def _written(graph: Graph, processor: Target, by_rows: Plan | None, parallel: bo
         code.lines += ["stop:", "ret i32 1"]
     text = module.text(f"define i32 @kernel({_PARAMETERS})", code.body())
     source = text + _ATTRIBUTES.format(bits=8 * module.vector_bytes)
-    return Text(source, code.workspace, code.weight, it.sorting)
+    return Text(source, code.workspace, code.weight, it.sorting, shared, blocks), repeated

@@ -6,7 +6,8 @@ speed of memory, on all processors. Code of our own begins at once and keeps sma
 - whole programs that are light (`LIGHT`), however they look;
 - loops whose steps are light, for each kernel of theirs costs XLA more than it takes;
 - what mostly sorts, which takes XLA twenty to eighty times as long;
-- what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors.
+- what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors, sums and extremes
+  over all rows included.
 
 It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes, nor
 what has no native rule; and no elementwise pass that XLA is quick in (`clusters.SAVED`), unless it is light, or so long
@@ -22,7 +23,11 @@ stroke what is left to XLA for it:
 
     x + y a, 16 / 4096 / 65536 / 2^20 numbers          4.0  3.0  1.6 | 0.6 to 1.0
     tanh, products, a quotient, as many                4.0  1.7 | 0.8  0.5 to 0.7
-    sum of 16 / 4096 / 65536 / 2^20; variance of 2^20  4.3  4.8  2.8 | 0.8 to 1.4; 1.2 to 2.3
+    sum of 16 / 4096 / 65536 / 2^20 / 2^22; maximum    4.3  6.0  3.5  1.2 to 1.7  1.0 to 1.3; 0.8 to 1.7 of 2^20 and 2^22
+    sum of squares, exp, sin of 2^20                   0.9 to 1.7  1.9 to 2.7  40
+    variance of 2^16 / 2^20; value and gradient, tanh  3.5 | 2.3; 1.2 to 1.6
+    logistic regression's gradient, 4096x32 / 10^5x10  1.5  2.2 to 2.8; 65536x16 2.0 to 3.7; 1000x1000 1.0 to 2.4
+    a matrix by a vector, 256^2 / 1000^2 / 10^4x100    2.0  1.0 to 1.5  1.5; 10^5x10 0.75 to 1.6
     sum along axis 0 and 1 of 1000x100, 100000x3       3.0  2.6  16  20
     softmax of 64x64 / 1024x256, layernorm             2.1  1.0 to 1.4; 3.8  2.0
     x.T + 1, 32x32 / 256x256 / 1024x1024               3.4 | 0.7 to 1.4  0.5 to 1.0
@@ -67,8 +72,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-import numpy as np
-
 from pullback.core.dtypes import kind
 from pullback.core.modes import current_mode, overriding
 from pullback.engine import cache
@@ -92,7 +95,6 @@ from pullback.program.program import Program
 LIGHT = 200_000  # weight, some 30 us: up to here XLA's beginning, and its kernels', are what counts
 KEYED = 100_000  # below it a program of random keys, which takes the general path through the entry, is better left to XLA
 LIGHT_STEP = 300_000  # of one step of a loop
-SERIAL = 500_000  # of sums over all rows, which one thread computes
 SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second thread helps us, its threads have done it
 HEAVY = 200_000_000  # weight: of what is so heavy, nothing is known to be better by rows
 LARGE_PRODUCT, LARGE_STEP = 80**3, 50**3  # multiplications, of a product of matrices and of one in the step of a loop
@@ -258,7 +260,7 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         graph = record(program)
         inside = [part for node in graph.nodes for part in node.graphs]
         for part, limit in [(graph, LARGE_PRODUCT), *[(part, LARGE_STEP) for part in inside]]:
-            product = _largest_product(part)
+            product = _largest_product(part, part is not graph)
             if wanted != "always" and product > limit:
                 return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
         kernel = build(program, graph, compiling.host())
@@ -279,9 +281,6 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         return _native(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
     if kernel.sorting >= kernel.weight / 2:
         return _native(kernel, f"most of it is sorting: {estimate}")
-    alone = kernel.by_rows and not kernel.shared
-    if alone and SERIAL < kernel.weight <= SHORT and not any(map(_is_slow, _nodes(graph))):
-        return _xla(f"it sums over all rows, in one thread: {estimate}")
     if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):
         return _xla(f"XLA is as quick in its elementwise operations: {estimate}")
     if kernel.by_rows and given > GIVEN:
@@ -298,25 +297,23 @@ def _nodes(graph: Graph) -> Iterator[Node]:
             yield from _nodes(inner)
 
 
-def _largest_product(graph: Graph) -> int:
-    """The multiplications of the largest product of matrices."""
+def _largest_product(graph: Graph, vectors: bool) -> int:
+    """The multiplications of the largest product of matrices; `vectors`, whether those with a vector count: of a large matrix
+    memory sets the time, in a step of a loop it stays in the cache."""
     found = [0]
     for node in _nodes(graph):
         if node.name == "dot_general":
             used = node.params["dot_dimension_numbers"].get("lhs_contracting_dimensions", ())
             summed = math.prod([node.operands[0].shape[axis] for axis in used])
-            found.append(summed * math.prod(node.results[0].shape))
+            count = summed * math.prod(node.results[0].shape)
+            if vectors or count > max([math.prod(operand.shape) for operand in node.operands]):
+                found.append(count)
     return max(found)
 
 
 def _pays(graph: Graph) -> bool:
     """Whether there is more in a graph than elementwise operations that XLA is quick in."""
     return any([not _is_quick(node) for node in graph.nodes])
-
-
-def _is_slow(node: Node) -> bool:
-    """Whether XLA computes an operation's numbers one by one."""
-    return node.name in SAVED.get(node.results[0].dtype.name, ()) and node.results[0].dtype == np.float64
 
 
 def _is_quick(node: Node) -> bool:

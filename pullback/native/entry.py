@@ -38,8 +38,8 @@ STACK_BYTES = 1 << 14
 
 # A descriptor's words, and those of the records of its inputs and outputs.
 DESCRIPTOR = (
-    *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "blocks", "releases", "makes_tuple"),
-    *("share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
+    *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "shared", "blocks"),
+    *("releases", "makes_tuple", "share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
 )
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
 OUTPUT = ("type", "dtype", "ndim", "shape", "bytes", "kept", "turn")
@@ -341,10 +341,11 @@ class Descriptor:
             "constants": len(kernel.constants),
             "kernel": code.addresses["kernel"],
             "workspace": kernel.workspace,
+            "shared": kernel.shared,
             "blocks": kernel.blocks,
             "releases": releases,
             "makes_tuple": makes_tuple,
-            "share": pool.share() if releases and kernel.shared else 0,
+            "share": pool.share() if releases and kernel.divided else 0,
             "input_records": self._table([word for type in kernel.inputs for word in self._input(type)]),
             "output_records": self._table([word for type in kernel.outputs for word in self._output(type)]),
             "constant_pointers": self._table([self._owned(array) for array in kernel.constants]),

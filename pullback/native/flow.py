@@ -25,6 +25,7 @@ def loop(
         if trips <= 1:
             return list(body(start, list(carry))) if trips else list(carry)
     mark = code.fresh("")
+    given, carry = carry, code.cut(carry)
     before, head, done = code.block, f"loop{mark}", f"done{mark}"
     known = isinstance(start, int) and isinstance(stop, int)
     code.lines.append(f"br label %{head}" if known else _entered(code, start, stop, head, done))
@@ -33,7 +34,7 @@ def loop(
     index = Value(f"%i{mark}", "i64")
     held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
     with code.scope(trips):
-        outs = list(body(index, held))
+        outs = code.cut(body(index, code.uncut(held, given)))
         _poll(code, (code.weight - weight) / max(code.trips, 1e-9), trips)
         code.lines.append(f"%n{mark} = add nsw i64 {index.text}, {step}")
         code.lines.append(f"%m{mark} = icmp slt i64 %n{mark}, {code.index(stop).text}")
@@ -45,13 +46,11 @@ def loop(
     code.lines[top:top] = phis
     last_block = code.block
     code.label(done)
-    if known:
-        return outs
-    results = []
-    for first, last in zip(carry, outs):
-        either = f"phi {first.type} [{first.text}, %{before}], [{last.text}, %{last_block}]"
-        results.append(code.result(either, first.kind, first.lanes))
-    return results
+    results = outs
+    if not known:
+        ends = [f"phi {x.type} [{x.text}, %{before}], [{y.text}, %{last_block}]" for x, y in zip(carry, outs)]
+        results = [code.result(end, value.kind, value.lanes) for end, value in zip(ends, carry)]
+    return code.uncut(results, given)
 
 
 def _entered(code: Code, start: Index, stop: Index, head: str, done: str) -> str:
@@ -70,18 +69,20 @@ def repeat_while(
 ) -> list[Value]:
     """The first carry of which the test does not hold. `trips`: how often it holds, about, if that is known."""
     mark = code.fresh("")
+    given, carry = carry, code.cut(carry)
     before, head, again, done = code.block, f"test{mark}", f"step{mark}", f"done{mark}"
     code.lines.append(f"br label %{head}")
     code.label(head)
     top = len(code.lines)
     held = [Value(f"%c{mark}_{k}", value.kind, value.lanes) for k, value in enumerate(carry)]
+    whole = code.uncut(held, given)
     weight = code.weight
     with code.scope(trips if trips < math.inf else UNKNOWN_TRIPS):
-        holds = test(held)
+        holds = test(whole)
         code.lines.append(f"br i1 {holds.text}, label %{again}, label %{done}")
         code.label(again)
         with code.scope():
-            outs = list(body(held))
+            outs = code.cut(body(whole))
             _poll(code, (code.weight - weight) / code.trips, trips)
             code.lines.append(f"br label %{head}")
     code.lines[top:top] = [
@@ -89,7 +90,7 @@ def repeat_while(
         for value, first, last in zip(held, carry, outs, strict=True)
     ]
     code.label(done)
-    return held
+    return whole
 
 
 def _poll(code: Code, weight: float, trips: float) -> None:
@@ -176,7 +177,7 @@ def fold(
     sizes: Sequence[int],
     neutral: Sequence[Value],
     body: Callable[[Row, list[Value]], Sequence[Value]],
-    merge: Callable[[Sequence[Value], Sequence[Value]], list[Value]] | None,
+    merge: Callable[[list[Value], list[Value]], list[Value]] | None,
     unrolled: int,
 ) -> list[Value]:
     """What `body(index, carry)` makes of a carry over all indices of a shape, from neutral values on.
@@ -190,36 +191,54 @@ def fold(
             return list(body(row, carry))
         inner = math.prod(sizes[depth + 1 :])
 
-        def steps(start: Index, count: int, carry: list[Value]) -> list[Value]:
-            if merge is not None and count > 2 * _TERMS:
-                part = _TERMS
-                while part * _TERMS < count:
-                    part *= _TERMS
-                whole = count // part * part
+        def step(index: Index, carry: list[Value]) -> list[Value]:
+            if merge is not None and inner > _TERMS:
+                return merge(carry, along(depth + 1, (*row, index), list(neutral)))
+            return along(depth + 1, (*row, index), carry)
 
-                def parted(index: Index, carry: list[Value]) -> list[Value]:
-                    return merge(carry, steps(code.plus(start, index), part, list(neutral)))
-
-                carry = loop(code, 0, whole, part, carry, parted)
-                if count - whole:
-                    carry = merge(carry, steps(code.plus(start, whole), count - whole, list(neutral)))
-                return carry
-
-            def step(index: Index, carry: list[Value]) -> list[Value]:
-                place = (*row, code.plus(start, index))
-                if merge is not None and inner > _TERMS:
-                    return merge(carry, along(depth + 1, place, list(neutral)))
-                return along(depth + 1, place, carry)
-
-            if count * inner <= unrolled:
-                for index in range(count):
-                    carry = step(index, carry)
-                return carry
-            return loop(code, 0, count, 1, carry, step)
-
-        return steps(0, sizes[depth], carry)
+        return parted(code, 0, sizes[depth], None, carry, lambda: list(neutral), step, merge, unrolled // max(inner, 1))
 
     return along(0, (), list(neutral))
+
+
+def parted(
+    code: Code,
+    start: Index,
+    count: int,
+    stop: Value | None,
+    carry: list[Value],
+    fresh: Callable[[], list[Value]],
+    body: Callable[[Index, list[Value]], list[Value]],
+    merge: Callable[[list[Value], list[Value]], list[Value]] | None,
+    unrolled: int = 1,
+) -> list[Value]:
+    """The carry after `body(index, carry)` for `count` indices from `start` on; those below `stop` only, if that is given.
+
+    With `merge` parts of them begin with a `fresh` carry, of neutral values, and are merged: see `fold`.
+    """
+
+    def each(step: int, body: Callable[[Index, list[Value]], list[Value]]) -> list[Value]:
+        if stop is not None:
+            return loop(code, start, stop, step, carry, body, -(-count // step))
+        return loop(code, 0, count, step, carry, lambda index, carry: body(code.plus(start, index), carry))
+
+    if merge is None or count <= 2 * _TERMS:
+        if stop is not None or count > unrolled:
+            return each(1, body)
+        for index in range(count):
+            carry = body(code.plus(start, index), carry)
+        return carry
+    part = _TERMS
+    while part * _TERMS < count:
+        part *= _TERMS
+    end = stop or code.plus(start, count)
+
+    def step(index: Index, carry: list[Value]) -> list[Value]:
+        past = code.plus(index, part)
+        last = None if stop is None and count % part == 0 else code.intrinsic("smin", code.index(past), code.index(end))
+        return merge(carry, parted(code, index, part, last, fresh(), fresh, body, merge, unrolled))
+
+    return each(part, step)
 
 
 _TERMS = 32

@@ -7,8 +7,8 @@ text beside a kernel. A caller may also ask it which version of the interface it
 - The name of a handler is a digest of its text, of the processor and of all else that its code depends on, and stands in the
   program's text: so an executable that is on disk finds its handlers again, since whoever loads it has lowered the program, and
   registered them. XLA forgets no handler: there are at most `MAX_HANDLERS`, and loops after these are XLA's.
-- The kernel's workspace is one more result of the call, which nobody reads: XLA keeps it among its temporary memory, apart for
-  each call that runs, and calls in a loop use it again.
+- The kernel's workspace, and the memory that its threads share, are one more result of the call, which nobody reads: XLA keeps
+  it among its temporary memory, apart for each call that runs, and calls in a loop use it again.
 - What is heavy, and can be divided, is divided among the threads of `pool.py`.
 - XLA's threads flush denormal numbers to zero while they run a program, calls included.
 
@@ -107,24 +107,27 @@ def text(kernel: Kernel) -> str:
         lines.append(f"store i32 {number}, ptr {at(metadata, offset)}")
     lines += [f"store i32 0, ptr {at(metadata, Metadata.traits.offset)}", "ret ptr null", "call:"]
 
-    def addresses(values: int, count: int) -> str:
-        table = new(f"alloca [{count} x ptr]")
+    def addresses(values: int, count: int, more: int = 0) -> str:
+        table = new(f"alloca [{count + more} x ptr]")
         buffers = read("%frame", values + Values.args.offset)
         for i in range(count):
             data = read(read(buffers, 8 * i), Buffer.data.offset)
             lines.append(f"store ptr {data}, ptr {at(table, 8 * i)}")
         return table
 
-    given, made = addresses(CallFrame.args.offset, operands), addresses(CallFrame.rets.offset, results + 1)
+    given, made = addresses(CallFrame.args.offset, operands), addresses(CallFrame.rets.offset, results + 1, 1)
     address = new(f"ptrtoint ptr {read(made, 8 * results)} to i64")
     start = new(f"and i64 {new(f'add i64 {address}, {ALIGNMENT - 1}')}, {-ALIGNMENT}")
     workspace = new(f"inttoptr i64 {start} to ptr")
-    if kernel.shared:
+    begin = [f"store ptr {at(workspace, kernel.workspace)}, ptr {at(made, 8 * results)}"]
+    begin.append(f"store i64 0, ptr {at(made, 8 * results + 8)}")
+    lines += begin
+    if kernel.divided:
         share, passed = new("load ptr, ptr @share"), f"ptr @kernel, ptr {made}, ptr {given}, ptr {workspace}"
         lines += [f"%several = icmp ne ptr {share}, null", "br i1 %several, label %divide, label %alone", "divide:"]
         code = new(f"call i32 {share}({passed}, i64 {kernel.workspace}, ptr @goes_on, i64 {kernel.blocks})")
         # another thread may have had no memory for a workspace of its own
-        lines += [f"%done = icmp eq i32 {code}, 0", "br i1 %done, label %end, label %alone", "alone:"]
+        lines += [f"%done = icmp eq i32 {code}, 0", "br i1 %done, label %end, label %alone", "alone:", *begin]
     # with nobody to ask there is nothing that stops a kernel: it returns 0
     lines.append(f"call i32 @kernel(ptr {made}, ptr {given}, ptr {workspace}, ptr null, i64 0, i64 {kernel.blocks})")
     body = "\n".join([*lines, "br label %end", "end:", "ret ptr null"])
@@ -145,19 +148,15 @@ def part(kernel: Kernel) -> Part | None:
         if name not in _handlers and len(_handlers) >= MAX_HANDLERS:
             return None
         _handlers.setdefault(name, None)
-    return Part(
-        name,
-        functools.partial(_register, name, kernel),
-        kernel.constants,
-        kernel.workspace + ALIGNMENT if kernel.workspace else 0,
-    )
+    memory = kernel.workspace + kernel.shared
+    return Part(name, functools.partial(_register, name, kernel), kernel.constants, memory + ALIGNMENT if memory else 0)
 
 
 def _register(name: str, kernel: Kernel) -> None:
     with _lock:
         if _handlers[name] is None:
             code = compiling.loaded(text(kernel), ("handler", "share"))
-            if kernel.shared:
+            if kernel.divided:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
             _handlers[name] = code

@@ -272,6 +272,29 @@ class Code:
         )
         return self.shuffle(first, [*range(n), *range(wide, wide + m)], second)
 
+    def cut(self, values: Sequence[Value]) -> list[Value]:
+        """Values, with long vectors in parts whose lanes are a power of two: others, LLVM takes apart into numbers where they
+        go from block to block."""
+        return [part for value in values for part in self._parts(value)]
+
+    def uncut(self, parts: Sequence[Value], like: Sequence[Value]) -> list[Value]:
+        """The values of which these are the parts, as those of `like` are cut."""
+        given, out = iter(parts), []
+        for value in like:
+            found = [next(given) for _ in self._parts(value)]
+            out.append(found[0] if len(found) == 1 else self.joined(found))
+        return out
+
+    def _parts(self, value: Value) -> list[Value]:
+        if value.lanes is None:
+            return [value]
+        parts, start, left, wide = [], 0, value.lanes, self.module.vector_bytes // max(4, size_of(value.kind))
+        while left > wide and left & (left - 1):
+            count = wide << (left // wide).bit_length() - 1
+            parts.append(self.shuffle(value, range(start, start + count)))
+            start, left = start + count, left - count
+        return [*parts, self.shuffle(value, range(start, start + left))]
+
     # ---- memory ----
 
     def allocate(self, size: int) -> Value:

@@ -36,7 +36,9 @@ class Text(NamedTuple):
     source: str
     workspace: int
     weight: float
-    sorting: float
+    sorting: float = 0.0
+    shared: int = 0
+    blocks: int = 1
 
 
 class _Untold(Exception):

@@ -11,7 +11,7 @@ from pullback.core.types import ArrayType
 from pullback.native.graph import Refused
 
 SECONDS_A_WEIGHT = 0.15e-9  # what a unit of weight takes, about
-SHARED = 250_000  # weight, above which threads divide the blocks
+PARALLEL = 250_000  # weight, above which threads divide the blocks
 MAX_ARRAYS = 4096  # inputs, constants and results of a kernel: the entry keeps their addresses on the stack
 
 
@@ -21,17 +21,20 @@ class Kernel:
 
         i32 @kernel(ptr %results, ptr %operands, ptr %workspace, ptr %poll, i64 %begin, i64 %end)
 
-    `results` and `operands` are arrays of pointers to elements in C order, aligned as one element is; behind the inputs come
-    the constants. `workspace` starts at a multiple of 64 bytes and is this call's own. `poll` is `i32 ()`, or null: a long loop
-    calls it about every millisecond, and returns 1 if it does not return 0. Else the kernel returns 0.
+    `results` and `operands` are arrays of pointers to elements in C order, aligned as one is. Behind the inputs come the
+    constants. Behind the results come the address of memory that all calls for these operands share, at a multiple of 64 bytes,
+    and a zero, with which the calls count what is done. `workspace` starts at a multiple of 64 bytes and is this call's own.
+    `poll` is `i32 ()`, or null: a long loop calls it about every millisecond, and returns 1 if it does not return 0. Else the
+    kernel returns 0.
 
     Raises `Refused` of too many arrays.
 
     Attributes:
         source: the module. inputs, outputs: the types of the inputs and of the results. constants: arrays in C order.
         workspace: in bytes, of a call for a range of blocks.
+        shared: bytes of the memory that is shared.
         blocks: into how many parts the work can be divided, of which a call does `begin` to `end`; how they are divided among
-            calls changes no result.
+            calls changes no result. divided: whether threads divide them.
         weight: how many vector instructions all of it takes, about; sorting: how many of them sort.
         by_rows: whether it is one pass over rows.
     """
@@ -41,6 +44,7 @@ class Kernel:
     outputs: tuple[ArrayType, ...]
     constants: tuple[np.ndarray[Any, Any], ...] = ()
     workspace: int = 0
+    shared: int = 0
     blocks: int = 1
     weight: float = 0.0
     sorting: float = 0.0
@@ -52,6 +56,6 @@ class Kernel:
             raise Refused(f"its inputs, constants and results are {arrays} arrays, of at most {MAX_ARRAYS}")
 
     @property
-    def shared(self) -> bool:
+    def divided(self) -> bool:
         """Whether threads divide the blocks."""
-        return self.blocks > 1 and self.weight > SHARED
+        return self.blocks > 1 and self.weight > PARALLEL

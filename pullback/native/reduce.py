@@ -121,11 +121,9 @@ class Reduction:
             unrolled = self.count if self.count * vectors <= 128 else max(1, 64 // vectors)
             if self.count > unrolled:
                 prepared(code, self.array)
-            cuts = _halved(shape[axis], code.module.vector_bytes // max(4, size_of(kind)))
-            found = self._rows(axis, [(row, start, lanes) for row in rows for start, lanes in cuts], unrolled)
             values = np.empty(shape[:axis] + shape[axis + 1 :], object)
-            for i, row in enumerate(rows):
-                values[row] = code.joined(found[i * len(cuts) : (i + 1) * len(cuts)])
+            for row, value in zip(rows, self._rows(axis, [(row, 0, shape[axis]) for row in rows], unrolled)):
+                values[row] = value
             return Registers(shape, kind, axis, values)
         axis = max([i for i, size in enumerate(shape) if size > 1])
         lanes, apart, size = block_lanes(code, shape[axis], kind), strides(shape), size_of(kind)
@@ -221,17 +219,6 @@ class Reduction:
         return [self.started(value) for value in totals]
 
 
-def _halved(count: int, wide: int) -> list[tuple[int, int]]:
-    """A vector in parts, from where on and how many lanes: whole vectors of the machine, as many as a power of two, for others
-    become poor code as the carry of a loop; what is left is the last part."""
-    parts, start = [], 0
-    while count - start > wide:
-        part = wide << ((count - start) // wide).bit_length() - 1
-        parts.append((start, part))
-        start += part
-    return [*parts, (start, count - start)] if count > start else parts
-
-
 def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, pointer: Value | None = None) -> Array:
     """`array` without `axes`, along which its elements are combined; written to `pointer` if that is given."""
     it = Reduction(code, array, axes, how, init)
@@ -239,14 +226,14 @@ def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, 
         return filled(code, it.shape, it.kind, init)
     if not math.prod(it.shape):
         return filled(code, it.shape, it.kind, 0)
+    if it.count == 1:
+        flat = view(code, array, it.shape, lambda places: it.whole(places, [(0, 0)] * len(it.axes)))
+        one = Formula(it.shape, it.kind, lambda places, lanes: it.started(at(code, flat, places, lanes)), [flat])
+        return in_registers(code, one) if fits(it.shape, it.kind) else one
     if fits(it.shape, it.kind):
         pointer = None
     elif pointer is None:
         pointer = code.allocate(math.prod(it.shape) * size_of(it.kind))
-    if it.count == 1:
-        flat = view(code, array, it.shape, lambda places: it.whole(places, [(0, 0)] * len(it.axes)))
-        one = Formula(it.shape, it.kind, lambda places, lanes: it.started(at(code, flat, places, lanes)), [flat])
-        return in_registers(code, one) if pointer is None else one
     if it.count > 64 or pointer is not None:  # in this scope, for both ways
         prepared(code, array)
     ways = []

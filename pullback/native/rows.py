@@ -67,10 +67,10 @@ def plan(graph: Graph, vector_bytes: int) -> Plan | None:
         if math.prod(prefix) < MIN_ROWS:
             continue
         try:
-            flags = analysed(graph, prefix, {})
+            flags = Analysis(prefix).graph(graph, {})
         except NotByRows:
             continue
-        if ROWS in flags.values() and not _large_before(graph, flags):
+        if _worth(graph, flags) and not _large_before(graph, flags):
             block = _block(graph, prefix, flags, vector_bytes)
             if not _across_lines(graph, prefix, flags, block):
                 return Plan(prefix, flags, block)
@@ -86,6 +86,14 @@ def _across_lines(graph: Graph, prefix: Shape, flags: dict[str, str], block: int
     return any([node.results[0].name in read and node.results[0].shape[: len(prefix)] == prefix for node in views])
 
 
+def _worth(graph: Graph, flags: dict[str, str]) -> bool:
+    """Whether something is computed row by row, or reductions are all that there is: products of matrices are left alone."""
+    if ROWS in flags.values():
+        return True
+    sums = [node for node in graph.nodes if flags.get(node.results[0].name) == SUM]
+    return bool(sums) and not any([node.name == "dot_general" for node in sums])
+
+
 def _large_before(graph: Graph, flags: dict[str, str]) -> bool:
     """Whether something large is computed before the loop."""
     for node in graph.nodes:
@@ -98,6 +106,8 @@ def _large_before(graph: Graph, flags: dict[str, str]) -> bool:
 def _block(graph: Graph, prefix: Shape, flags: dict[str, str], vector_bytes: int) -> int:
     outputs = {value.name for value in graph.outputs}
     computed = [value for node in graph.nodes for value in node.results if flags.get(value.name) == ROWS]
+    if not computed:
+        computed = [value for node in graph.nodes for value in node.operands if value.shape[: len(prefix)] == prefix]
     inner = [value for value in computed if value.name not in outputs] or computed
     sizes = [math.prod(value.shape[len(prefix) :]) * max(4, size_of(kind_of(value))) for value in inner]
     if not sizes:
@@ -117,15 +127,13 @@ def _block(graph: Graph, prefix: Shape, flags: dict[str, str], vector_bytes: int
 # ---- which values there are for each row -------------------------------------------------------------------------------
 
 
-def analysed(graph: Graph, prefix: Shape, flags: dict[str, str], inner: bool = False) -> dict[str, str]:
-    """What each value of a graph is, given what some of its inputs are. Raises `NotByRows`."""
-    return _Analysis(prefix, inner).graph(graph, flags)
+class Analysis:
+    """Which values there are for each row.
 
+    Attributes: inner, whether this is within a loop, where rows can be taken of nothing that is known whole.
+    """
 
-class _Analysis:
-    """Attributes: inner, whether this is within a loop, where rows can be taken of nothing that is known whole."""
-
-    def __init__(self, prefix: Shape, inner: bool) -> None:
+    def __init__(self, prefix: Shape, inner: bool = False) -> None:
         self.prefix = prefix
         self.count = len(prefix)
         self.inner = inner
@@ -138,6 +146,7 @@ class _Analysis:
         return mark == ROWS or (not self.inner and self.starts(value))
 
     def graph(self, graph: Graph, flags: dict[str, str]) -> dict[str, str]:
+        """What each value of a graph is, given what some of its inputs are. Raises `NotByRows`."""
         flags = dict(flags)
         makers: dict[str, Node] = {}
         for node in graph.nodes:
@@ -216,10 +225,10 @@ class _Analysis:
             if self.has_rows(value, flags.get(value.name)):
                 found[name.name] = ROWS
         found.update((name.name, mark) for name, mark in zip(graph.inputs[consts:], marks) if mark)
-        return analysed(graph, self.prefix, found, True)
+        return Analysis(self.prefix, True).graph(graph, found)
 
 
-def _broadcast(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _broadcast(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     axes, n = node.params["broadcast_dimensions"], it.count
     (x,), result = node.operands, node.results[0]
     own = axes[:n] == tuple(range(n)) and it.starts(x) and it.has_rows(x, given[0])
@@ -230,7 +239,7 @@ def _broadcast(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | 
     return ROWS if it.starts(result) and (own or not any([axis < n for axis in axes])) else None
 
 
-def _reshape(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _reshape(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     if ROWS not in given:
         return None
     if not (it.starts(node.operands[0]) and it.starts(node.results[0])):
@@ -238,7 +247,7 @@ def _reshape(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | No
     return ROWS
 
 
-def _reduce(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _reduce(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     axes, n = node.params["dimensions"], it.count
     if not it.has_rows(node.operands[0], given[0]):
         return None
@@ -252,7 +261,7 @@ def _reduce(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | Non
     return None
 
 
-def _dot(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _dot(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     numbers = node.params["dot_dimension_numbers"]
     (x, y), (of_x, of_y) = node.operands, given
     x_used, y_used = numbers.get("lhs_contracting_dimensions", ()), numbers.get("rhs_contracting_dimensions", ())
@@ -273,7 +282,7 @@ def _dot(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     return None
 
 
-def _ordered(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _ordered(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     if node.params["dimension"] >= it.count and all([it.has_rows(x, mark) for x, mark in zip(node.operands, given)]):
         return ROWS
     if ROWS in given:
@@ -281,8 +290,8 @@ def _ordered(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | No
     return None
 
 
-def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[_Analysis, Node, Sequence[str | None]], str | None]:
-    def rule(it: _Analysis, node: Node, given: Sequence[str | None]) -> str | None:
+def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[Analysis, Node, Sequence[str | None]], str | None]:
+    def rule(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
         if ROWS not in given:
             return None
         if it.count > 1 or not stays(node):
@@ -299,7 +308,7 @@ def _whole(node: Node) -> bool:
     return bool(params["start_indices"][0] == 0 and params["limit_indices"][0] == size and params["strides"][0] == 1)
 
 
-_MAPPED: dict[str, Callable[[_Analysis, Node, Sequence[str | None]], str | None]] = {
+_MAPPED: dict[str, Callable[[Analysis, Node, Sequence[str | None]], str | None]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": _reshape,
     "reduce": _reduce,

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from pullback.native import elementwise, flow
+from pullback.native import flow
 from pullback.native.arrays import (
     Array,
     Formula,
     Memory,
     Place,
     Places,
-    Registers,
     at,
-    filled,
     fits,
-    in_memory,
     in_registers,
-    indices,
     settled,
     store,
 )
 from pullback.native.emit import Arrays, Emitter, Targets, kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
-from pullback.native.loops import registers
-from pullback.native.reduce import neutral, reduced
-from pullback.native.rows import ROWS, SUM, Plan, analysed
+from pullback.native.reduce import neutral
+from pullback.native.rows import ROWS, SUM, Analysis, Plan
+from pullback.native.totals import Division, Total, sums, wait
 from pullback.stablehlo.writer import TensorType
 from pullback.stablehlo.writer import Value as Name
 
@@ -40,13 +33,13 @@ class Tiling:
 
     Attributes:
         views: the values of which each block sees its rows, by what the block calls them.
-        sums: of the sums over all rows, by their names, how the block's part of each is called, and how parts are joined.
+        sums: what the block adds to each sum over all rows; it has one axis more if the rows are kept apart, as lanes.
     """
 
     def __init__(self, plan: Plan, rows: int) -> None:
         self.plan, self.rows = plan, rows
         self.views: dict[str, tuple[Name, Name]] = {}
-        self.sums: dict[str, tuple[Name, str, int]] = {}
+        self.sums: dict[str, Name] = {}
 
     def starts(self, value: Name) -> bool:
         return value.shape[: len(self.plan.prefix)] == self.plan.prefix
@@ -86,7 +79,8 @@ class Tiling:
                 graphs = tuple([self.inside(inner_graph, node, flags, inner) for inner_graph in graphs])
             results = [made(value) for value in node.results]
             if mark == SUM and not inner:
-                results, params = [self.part(node)], self._kept_rows(node, params)
+                part, params = self.part(node, params)
+                results = [part]
             nodes.append(Node(node.name, operands, results, params, graphs, node.source))
         outputs = [names.get(value.name, value) for value in graph.outputs] if inner else []
         return Graph(inputs, nodes, outputs, graph.constants)
@@ -94,15 +88,8 @@ class Tiling:
     def inside(self, graph: Graph, node: Node, flags: dict[str, str], inner: bool) -> Graph:
         """The Program of a loop, for a block. What each of its inputs is follows from the operands and the results. `inner`:
         the loop is itself within one."""
-        consts = node.params["consts"]
-        given = {}
-        for name, value in zip(graph.inputs[:consts], node.operands[:consts]):
-            if flags.get(value.name) == ROWS or (not inner and self.starts(value)):
-                given[name.name] = ROWS
-        for name, value in zip(graph.inputs[consts:], node.results):
-            if flags.get(value.name) == ROWS:
-                given[name.name] = ROWS
-        return self.graph(graph, analysed(graph, self.plan.prefix, given, True), True)
+        marks = [flags.get(value.name) for value in node.results]
+        return self.graph(graph, Analysis(self.plan.prefix, inner).inside(graph, node, marks, flags), True)
 
     def wanted(self, node: Node, flags: dict[str, str]) -> list[bool]:
         """Which operands are taken row by row, of those that are known whole."""
@@ -140,49 +127,52 @@ class Tiling:
             params["limit_indices"] = (self.rows, *params["limit_indices"][1:])
         return params
 
-    def part(self, node: Node) -> Name:
-        """What a block adds to a sum over all rows; that of a reduction keeps the rows apart, as lanes, until the end."""
+    def part(self, node: Node, params: dict[str, Any]) -> tuple[Name, dict[str, Any]]:
+        """What a block adds to a sum over all rows, and the parameters of what computes it."""
         value = node.results[0]
-        apart = node.name == "reduce"
-        shape = (self.rows, *value.shape)
-        apart = apart and fits((self.plan.block, *value.shape), kind_of(value))  # the last rows are as the others
-        name = Name(f"{value.name}.part", TensorType(shape if apart else value.shape, value.dtype))
-        self.sums[value.name] = name, node.params.get("how", "add"), int(apart)
-        return name
-
-    def _kept_rows(self, node: Node, params: dict[str, Any]) -> dict[str, Any]:
-        _, how, apart = self.sums[node.results[0].name]
+        shape = value.shape
         if node.name == "reduce":
-            params = {**params, "init": node.params["init"].dtype.type(neutral(how, kind_of(node.results[0])))}
-            if apart:
-                params["dimensions"] = params["dimensions"][1:]
-        return params
+            params["init"] = value.dtype.type(neutral(params["how"], kind_of(value)))
+            if fits((self.plan.block, *shape), kind_of(value)):  # the rows that are left are as the others
+                shape, params["dimensions"] = (self.rows, *shape), params["dimensions"][1:]
+        self.sums[value.name] = name = Name(f"{value.name}.part", TensorType(shape, value.dtype))
+        return name, params
 
 
-def emit_by_rows(it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets: Targets, parallel: bool) -> None:
+def emit_by_rows(
+    it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets: Targets, division: Division | None
+) -> tuple[int, float]:
     """Write a graph as a loop over blocks of rows: first what is needed before it, last what is made of sums.
 
-    A `parallel` one computes the blocks from `%begin` to `%end` only.
+    One that is divided computes the chunks from `%begin` to `%end` only, and what follows it in the text is for the call that
+    finds all chunks done. Returns how many bytes the calls share, and what that weighs which each of them does.
     """
-    code, flags = it.code, plan.flags
+    code, flags, blocks, weight = it.code, plan.flags, plan.rows // plan.block, it.code.weight
+    early, late = ({name: at for name, at in targets.items() if flags.get(name) == mark} for mark in (None, SUM))
     before = [node for node in graph.nodes if not any([value.name in flags for value in node.results])]
-    aims = {name: pointer for name, pointer in targets.items() if name not in flags}
-    it.emit(Graph(graph.inputs, before, [], graph.constants), arrays, aims)
+    it.emit(Graph(graph.inputs, before, [], graph.constants), arrays, {} if division else early)
+    weight = code.weight - weight
     tiling = Tiling(plan, plan.block)
     block = tiling.graph(graph, flags, False)
     used = {value.name for node in block.nodes for value in node.operands}
     for name, array in list(arrays.items()):
         if name in used:
             arrays[name] = in_registers(code, array) if fits(array.shape, array.kind) and array.size else settled(code, array)
-    if not plan.rows % plan.block:
-        rest = None
-    else:
-        rest = Tiling(plan, plan.rows % plan.block)
-    sums = {name: _Total(it, name, tiling, graph) for name in tiling.sums}
     outputs = [name for name in targets if flags.get(name) == ROWS]
     sizes = {value.name: value for node in graph.nodes for value in node.results}
+    chunk, left = division.chunk if division else blocks, plan.rows % plan.block
+    chunks = -(-blocks // chunk)
+    parts = chunks + (left > 0)
+    totals = [Total(code, node, tiling.sums[node.results[0].name], parts) for node in sums(graph, flags)]
+    shared = 0
+    for total in totals:
+        if division is not None:
+            total.place(code.offset(division.shared, [(shared, 1)]))
+            shared += -(-parts * total.size // 64) * 64
+        elif left:
+            total.place(code.allocate(parts * total.size))
 
-    def step(tiling: Tiling, block: Graph, row: Index) -> dict[str, Array]:
+    def step(tiling: Tiling, block: Graph, row: Index) -> Arrays:
         inner = dict(arrays)
         for view, whole in tiling.views.values():
             inner[view.name] = _rows_of(code, it.read(whole, arrays, graph), plan.prefix, row, tiling.rows)
@@ -194,136 +184,56 @@ def emit_by_rows(it: Emitter, graph: Graph, plan: Plan, arrays: Arrays, targets:
         it.emit(block, inner, aims)
         return inner
 
-    def along(index: flow.Row, carry: list[Value]) -> list[Value]:
+    def fresh() -> list[Value]:
+        return [value for total in totals for value in total.fresh()]
+
+    def merge(x: list[Value], y: list[Value]) -> list[Value]:
+        first, second = iter(x), iter(y)
+        return [value for total in totals for value in total.merged(total.taken(first), total.taken(second))]
+
+    def along(index: Index, carry: list[Value]) -> list[Value]:
         given = iter(carry)
-        held = {name: total.taken(given) for name, total in sums.items()}
-        inner = step(tiling, block, code.times(index[0], plan.block))
-        return [v for name, total in sums.items() for v in total.added(held[name], inner[tiling.sums[name][0].name])]
+        held = [total.taken(given) for total in totals]
+        inner = step(tiling, block, code.times(index, plan.block))
+        return [value for total, x in zip(totals, held) for value in total.merged(x, inner[total.part.name])]
 
-    blocks = plan.rows // plan.block
-    start = [value for total in sums.values() for value in total.start()]
-    if parallel:
-        begin, end = Value("%begin", "i64"), Value("%end", "i64")
-        flow.loop(code, begin, end, 1, [], lambda i, carry: along((i,), carry), blocks)
-        ended: list[Value] = []
-    else:
-        merge = None
-        if sums and all([total.exact for total in sums.values()]):
+    def of_chunk(index: Index, nothing: list[Value]) -> list[Value]:
+        start, stop = code.times(index, chunk), None
+        if blocks % chunk:
+            stop = code.intrinsic("smin", code.index(code.plus(start, chunk)), code.index(blocks))
+        ended = iter(flow.parted(code, start, chunk, stop, fresh(), fresh, along, merge if totals else None))
+        for total in totals:
+            total.ended(index, total.taken(ended))
+        return nothing
 
-            def merge(x: Sequence[Value], y: Sequence[Value]) -> list[Value]:
-                first, second = iter(x), iter(y)
-                return [v for total in sums.values() for v in total.merged(total.taken(first), total.taken(second))]
-
-        ended = flow.fold(code, [blocks], start, along, merge, 1)
-    given = iter(ended)
-    totals = {name: total.taken(given) for name, total in sums.items()}
-    if rest is not None:
+    def of_rest() -> list[Value]:
+        rest = Tiling(plan, left)
         last = rest.graph(graph, flags, False)
-
-        def tail() -> list[Value]:
-            with code.scope():
-                inner = step(rest, last, blocks * plan.block)
-                for name, total in sums.items():
-                    totals[name] = total.with_rest(totals[name], inner[rest.sums[name][0].name])
-            return []
-
-        if parallel:
-            ends = code.pure(f"icmp eq i64 %end, {blocks}", "i1")
-            flow.choose(code, code.pure(f"zext {ends} to i64", "i64"), [list, tail])
-        else:
-            tail()
-    for name, total in sums.items():
-        arrays[name] = total.finished(totals[name], targets.get(name))
-    after = [
-        node
-        for node in graph.nodes
-        if any([flags.get(value.name) == SUM for value in node.results]) and not any([v.name in sums for v in node.results])
-    ]
-    late = {name: pointer for name, pointer in targets.items() if flags.get(name) == SUM and name not in sums}
-    it.emit(Graph(graph.inputs, after, [], graph.constants), arrays, late)
-
-
-class _Total:
-    """A sum over all rows, while it is computed: in registers, or in memory."""
-
-    def __init__(self, it: Emitter, name: str, tiling: Tiling, graph: Graph) -> None:
-        self.it, self.code = it, it.code
-        part, self.how, self.apart = tiling.sums[name]
-        self.node = next(node for node in graph.nodes if name in [value.name for value in node.results])
-        self.kind, self.shape = kind_of(part), part.shape
-        self.small = fits(self.shape, self.kind)
-        zero = filled(self.code, self.shape, self.kind, neutral(self.how, self.kind))
-        self.begun: Array = in_registers(self.code, zero) if self.small else in_memory(self.code, zero)
-        self.exact = self.small and self.how == "add"
-
-    def start(self) -> list[Value]:
-        begun = self.begun
-        return [begun.values[i] for i in indices(begun.values.shape)] if isinstance(begun, Registers) else []
-
-    def taken(self, values: Any) -> Array:
-        begun = self.begun
-        if isinstance(begun, Registers):
-            return registers(begun, values)
-        assert isinstance(begun, Memory)
-        return Memory(begun.pointer, begun.shape, begun.kind)
-
-    def sum(self, x: Array, y: Array) -> Array:
-        def element(places: Places, lanes: int | None) -> Value:
-            both = [at(self.code, x, places, lanes), at(self.code, y, places, lanes)]
-            return elementwise.apply(self.code, self.how, both, {}, self.kind)
-
-        return Formula(self.shape, self.kind, element, [x, y], 1.0)
-
-    def merged(self, x: Array, y: Array) -> list[Value]:
-        both = in_registers(self.code, self.sum(x, y))
-        return [both.values[i] for i in indices(both.values.shape)]
-
-    def added(self, held: Array, part: Array) -> list[Value]:
-        if self.small:
-            return self.merged(held, part)
-        assert isinstance(held, Memory)
-        store(self.code, self.sum(held, part), held.pointer)
+        with code.scope():
+            inner = step(rest, last, blocks * plan.block)
+            for total in totals:
+                total.ended(chunks, inner[total.part.name])
         return []
 
-    def with_rest(self, held: Array, part: Array) -> Array:
-        """With what the last rows add, which are fewer than a block's."""
-        if self.apart:
-            part = reduced(self.code, part, (0,), self.how, _number(self.how, self.kind))
-            self.rest = settled(self.code, part)
-            return held
-        if self.small:
-            return in_registers(self.code, self.sum(held, part))
-        self.added(held, part)
-        return self.taken(iter(()))
-
-    rest: Array | None = None
-
-    def finished(self, held: Array, target: Value | None) -> Array:
-        init = self.node.params.get("init", _number("add", self.kind))
-        out: Array = held
-        if self.apart:
-            out = reduced(self.code, held, (0,), self.how, _number(self.how, self.kind))
-        extra = [] if self.rest is None else [self.rest]
-        shape = out.shape
-
-        def element(places: Places, lanes: int | None) -> Value:
-            value = at(self.code, out, places, lanes)
-            for more in extra:
-                value = elementwise.apply(self.code, self.how, [value, at(self.code, more, places, lanes)], {}, self.kind)
-            first = self.code.constant(init.item(), self.kind, value.lanes)
-            return elementwise.apply(self.code, self.how, [value, first], {}, self.kind)
-
-        made: Array = Formula(shape, self.kind, element, [out, *extra], 1.0)
-        if fits(shape, self.kind):
-            made = in_registers(self.code, made)
-            if target is not None:
-                store(self.code, made, target)
-            return made
-        return in_memory(self.code, made, target or self.code.allocate(made.size * size_of(self.kind)))
-
-
-def _number(how: str, kind: str) -> Any:
-    return np.float64(neutral(how, kind)) if how == "add" else np.asarray(neutral(how, kind))
+    if division is None:
+        of_chunk(0, [])
+        if left:
+            of_rest()
+    else:
+        begin, end = Value("%begin", "i64"), Value("%end", "i64")
+        flow.loop(code, begin, end, 1, [], of_chunk, chunks)
+        if left:
+            ends = code.pure(f"icmp eq {end}, {chunks}", "i1")
+            flow.choose(code, code.pure(f"zext {ends} to i64", "i64"), [list, of_rest])
+        if early or late or division.more:
+            wait(code, division, chunks)
+        for name, target in early.items():
+            store(code, arrays[name], target)
+    arrays.update({total.parts.name: total.whole for total in totals})
+    joined = {total.node.results[0].name: total.node for total in totals}
+    after = [joined.get(node.results[0].name, node) for node in graph.nodes if flags.get(node.results[0].name) == SUM]
+    it.emit(Graph(graph.inputs, after, [], graph.constants), arrays, late)
+    return shared, weight
 
 
 def _rows_of(code: Code, array: Array, prefix: tuple[int, ...], row: Index, rows: int) -> Array:

@@ -378,13 +378,16 @@ define internal i32 @execute(ptr %d, ptr %results, ptr %operands) alwaysinline {
   %blocks = DESCRIPTOR(%d, blocks, i64)
   %share = DESCRIPTOR(%d, share)
   %releases = DESCRIPTOR(%d, releases, i64)
-  %large = icmp ugt i64 %size, {stack_bytes}
+  %shared = DESCRIPTOR(%d, shared, i64)
+  %outputs = DESCRIPTOR(%d, outputs, i64)
+  %both = add i64 %size, %shared
+  %large = icmp ugt i64 %both, {stack_bytes}
   br i1 %large, label %heap, label %stack
 stack:
-  %here = alloca i8, i64 %size, align 64
+  %here = alloca i8, i64 %both, align 64
   br label %ready
 heap:
-  %more = add i64 %size, 64
+  %more = add i64 %both, 64
   %memory = call ptr $PyMem_RawMalloc(i64 %more)
   %none = icmp eq ptr %memory, null
   br i1 %none, label %exhausted, label %align
@@ -400,6 +403,11 @@ align:
 ready:
   %owned = phi ptr [null, %stack], [%memory, %align]
   %workspace = phi ptr [%here, %stack], [%there, %align]
+  %common = getelementptr i8, ptr %workspace, i64 %size
+  %common.at = getelementptr ptr, ptr %results, i64 %outputs
+  store ptr %common, ptr %common.at
+  %count.at = getelementptr ptr, ptr %common.at, i64 1
+  store i64 0, ptr %count.at
   {flush}
   %lets.go = icmp ne i64 %releases, 0
   br i1 %lets.go, label %unlock, label %holding
@@ -498,7 +506,8 @@ begin:
   %operands = alloca ptr, i64 %taken
   %held = alloca ptr, i64 %inputs
   %room = alloca i64, i64 %inputs
-  %results = alloca ptr, i64 %outputs
+  %words = add i64 %outputs, 2
+  %results = alloca ptr, i64 %words
   %arrays = alloca ptr, i64 %outputs
   br label %argument
 argument:

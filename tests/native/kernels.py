@@ -85,8 +85,9 @@ def beyond_arrays(source: str, workspace: bytes, fill: int) -> list[int]:
     return [int(place) for place in np.flatnonzero(changed)]
 
 
-def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
-    """What a kernel computes: twice, with other bytes in its memory."""
+def run(kernel: Kernel, args: Sequence[Any], ranges: Sequence[tuple[int, int]] = ()) -> Arrays:
+    """What a kernel computes: twice, with other bytes in its memory. It is called for each of these ranges of blocks, or
+    once for all."""
     code = LoadedCode(object_code(kernel.source, kept=False), ("kernel",))
     call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64, ctypes.c_int64)
     compiled = call(code.addresses["kernel"])
@@ -94,11 +95,15 @@ def run(kernel: Kernel, args: Sequence[Any]) -> Arrays:
     for fill in FILLS:
         operands = [_held(array) for array in (*[host(as_array(arg)) for arg in args], *kernel.constants)]
         outs = [Guarded(type.nbytes, _alignment(type.dtype), fill) for type in kernel.outputs]
-        workspace = Guarded(kernel.workspace, 64, fill)
-        tables = [(ctypes.c_void_p * (len(held) + 1))(*[one.address for one in held]) for held in (outs, operands)]
-        assert compiled(*tables, workspace.address, None, 0, kernel.blocks) == 0
-        beyond = beyond_arrays(kernel.source, workspace.bytes(), fill)
-        assert not beyond, f"bytes {beyond} of the workspace were written to, where no array is"
+        shared = Guarded(kernel.shared, 64, fill)
+        addresses = [[one.address for one in held] for held in (outs, operands)]
+        addresses[0] += [shared.address, 0]
+        tables = [(ctypes.c_void_p * (len(held) + 1))(*held) for held in addresses]
+        for begin, end in ranges or [(0, kernel.blocks)]:
+            workspace = Guarded(kernel.workspace, 64, fill)
+            assert compiled(*tables, workspace.address, None, begin, end) == 0
+            beyond = beyond_arrays(kernel.source, workspace.bytes(), fill)
+            assert not beyond, f"bytes {beyond} of the workspace were written to, where no array is"
         found.append([out.bytes() for out in outs])
     assert found[0] == found[1], "a result depends on what was in memory before"
     return [

@@ -33,7 +33,10 @@ CHOSEN = {
     "quick function": (lambda x: pnp.tanh(x) + x, [array(1000, 1000)], "xla", "as quick"),
     "normalised rows": (lambda x: x / pnp.sum(x, axis=1, keepdims=True), [array(1000, 1000)], "native", "one pass over rows"),
     "half precision": (lambda x: pnp.tanh(x) + x, [array(1000, 1000, dtype="bfloat16")], "native", "one pass over rows"),
-    "large sum": (lambda x: pnp.sum(x * x), [array(1_000_000, dtype="float64")], "xla", "one thread"),
+    "large sum": (lambda x: pnp.sum(x * x), [array(1_000_000, dtype="float64")], "native", "one pass over rows"),
+    "sum of an argument": (pnp.sum, [array(4_000_000)], "native", "one pass over rows"),
+    "large matrix, vector": (lambda x, y: x @ y, [array(10_000, 100), array(100)], "native", "one pass over rows"),
+    "large matrices": (lambda x, y: x.T @ y, [array(10_000, 100), array(10_000, 2)], "xla", "largest product"),
     "loop": (repeated, [array(64), array(64, 64)], "native", "light"),
     "large loop": (repeated, [array(32, 64), array(64, 64)], "xla", "131072 multiplications"),
     "convolution": (
@@ -104,8 +107,17 @@ def test_a_matrix_product_in_a_loop_stores_its_vector_once_a_step() -> None:
     assert len(loops) == 2 and [sum(i > start for start in loops) for i in stores[:-1]] == [1]
 
 
-def test_long_vectors_are_carried_in_parts_that_are_powers_of_two() -> None:
-    made = program(lambda x: pnp.sum(x, axis=0), array(1000, 100))
+@pytest.mark.parametrize(
+    "function, shape",
+    [
+        (lambda x: pnp.sum(x, axis=0), (1000, 100)),
+        (lambda x: (pnp.sum(x * x, axis=0), x + 1), (1000, 100)),
+        (lambda x: lax.scan(lambda c, _: (c * 1.5 + 1, None), x, None, length=100)[0], (100,)),
+        (lambda x: lax.while_loop(lambda c: c[0] < 9.0, lambda c: c * 1.5 + 1, x), (100,)),
+    ],
+)
+def test_long_vectors_are_carried_in_parts_that_are_powers_of_two(function: Any, shape: tuple[int, ...]) -> None:
+    made = program(function, array(*shape))
     source = build(made, record(made), host()).source
     assert "phi <64 x float>" in source and "phi <100 x float>" not in source
 

@@ -163,7 +163,7 @@ def test_short_texts_are_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "LEAST", 1 << 20)
     graph = graph_of(lambda x: x + 1.0, VECTOR)
     key = kept.key(graph, host())
-    kept.write(key, kept.Text("short", 0, 1.0, 0.0))
+    kept.write(key, kept.Text("short", 0, 1.0))
     assert kept.read(key) is None
 
 

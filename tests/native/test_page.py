@@ -15,7 +15,7 @@ from pullback.engine import tiers
 from pullback.native import choice, clusters, flow
 from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
-from pullback.native.kernel import SECONDS_A_WEIGHT, SHARED
+from pullback.native.kernel import PARALLEL, SECONDS_A_WEIGHT
 from pullback.native.math import FUNCTIONS
 from pullback.ops.sort import FEW
 
@@ -67,7 +67,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
     r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
     r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
-    r"its weight is above ([\d,]+)": lambda: SHARED,
+    r"its weight is above ([\d,]+)": lambda: PARALLEL,
     r"on at least (\d+) elements": lambda: clusters.LEAST,
     r"sorts of more than (\d+) elements": lambda: FEW,
     r"at most (\d+) are added": lambda: flow._TERMS,
