@@ -50,6 +50,7 @@ class Tiling:
     def graph(self, graph: Graph, flags: dict[str, str], inner: bool) -> Graph:
         """The graph for a block. Within a loop (`inner`) its inputs are those of the block, and sums are of the block."""
         names: dict[str, Name] = {}
+        constants = dict(graph.constants)
 
         def made(value: Name) -> Name:
             name = Name(value.name, self.type(value)) if flags.get(value.name) == ROWS else value
@@ -63,6 +64,10 @@ class Tiling:
                 view = Name(f"{value.name}.rows", self.type(value))
                 self.views[value.name] = view, value
                 return view
+            if by_rows and inner and self.starts(value) and value.name in graph.constants:  # one number, in fewer places
+                own = Name(f"{value.name}.rows", self.type(value))
+                constants[own.name] = graph.constants[value.name]
+                return own
             return value
 
         inputs = [made(value) for value in graph.inputs] if inner else []
@@ -82,8 +87,8 @@ class Tiling:
                 part, params = self.part(node, params)
                 results = [part]
             nodes.append(Node(node.name, operands, results, params, graphs, node.source))
-        outputs = [names.get(value.name, value) for value in graph.outputs] if inner else []
-        return Graph(inputs, nodes, outputs, graph.constants)
+        outputs = [read(value, True) for value in graph.outputs] if inner else []
+        return Graph(inputs, nodes, outputs, constants)
 
     def inside(self, graph: Graph, node: Node, flags: dict[str, str], inner: bool) -> Graph:
         """The Program of a loop, for a block. What each of its inputs is follows from the operands and the results. `inner`:

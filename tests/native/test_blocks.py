@@ -129,3 +129,11 @@ def test_many_arrays_leave_the_stack_alone() -> None:
             threading.stack_size(before)
         thread.join()
     np.testing.assert_allclose(found[0], function(x), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(97, 2), (128, 3), (200,), (33, 40)])
+def test_a_loop_may_carry_one_number_on_for_each_row(shape: tuple[int, ...]) -> None:
+    x, twos = np.arange(float(np.prod(shape))).reshape(shape), np.full(shape, 2.0)
+    with native_mode("always"):
+        found = pb.jit(lambda x: lax.scan(lambda c, _: (twos, None), x, None, length=6)[0])(x)
+    np.testing.assert_array_equal(np.asarray(found), twos)
