@@ -110,7 +110,7 @@ class Recorder(Lowering):
         if name in pairs.FUNCTIONS and all([len(own) == 2 for own in given]):
             found = pairs.written(self, name, self.flat(operands))
             return found[0] if part is result else self.pair(found, result.dtype)
-        raise Refused(f"{self.source} needs {name} of complex numbers")
+        raise Refused(f"there is no {name} in native code with complex operands or results, which {self.source} needs")
 
     # ---- what rules call ----
 
