@@ -65,6 +65,8 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"those of at most ([\d,]+) that": lambda: choice.SHORT,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
     r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
+    r"or of ([\d,]+) where there is a convolution": lambda: choice.WINDOWS,
+    r"that weighs less than ([\d,]+):": lambda: choice.KEYED,
     r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
     r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
     r"its weight is above ([\d,]+)": lambda: PARALLEL,
