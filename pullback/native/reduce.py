@@ -102,8 +102,7 @@ class Reduction:
         if kind == "i1" and how in ("maximum", "minimum", "add", "multiply"):
             name = "or" if how in ("maximum", "add") else "and"
         ordered = name in ("fadd", "fmul")
-        spelled = {"float": "f32", "double": "f64"}.get(element, element)
-        called = f"@llvm.vector.reduce.{name}.v{value.lanes}{spelled}"
+        called = f"@llvm.vector.reduce.{name}.{value.mangled}"
         code.module.declarations[called] = f"declare {element} {called}({f'{element}, ' if ordered else ''}{value.type})"
         first = f"{code.constant(neutral(how, kind), kind)}, " if ordered else ""
         text = f"call {'reassoc ' if ordered else ''}{element} {called}({first}{value})"

@@ -39,7 +39,7 @@ from pullback.native.arrays import (
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of, place_value
 from pullback.native.graph import Node
-from pullback.native.ir import BITS, MEMORY_KINDS, Code, Index, Value, is_float, is_signed, size_of
+from pullback.native.ir import BITS, Code, Index, Value, is_float, is_signed, size_of
 
 EXCHANGED = 16  # so many elements are sorted by exchanges of neighbours, all of them written out
 COUNTED = 256  # so many by counting, for each, how many go before it
@@ -61,7 +61,7 @@ def _rank_kind(kind: str) -> str:
 def _rank(code: Code, value: Value, descending: bool = False) -> Value:
     kind, lanes = value.kind, value.lanes
     rank = _rank_kind(kind)
-    bits = code.reread(code.as_memory(value), rank)
+    bits = code.bitcast(value, rank)
 
     def number(n: int) -> Value:
         return code.constant(n, rank, lanes)
@@ -92,7 +92,7 @@ def _unranked(code: Code, rank: Value, kind: str) -> Value:
         rank = code.binary("xor", rank, code.select(negative, number(2 * top - 1), number(top)))
     elif is_signed(kind):
         rank = code.binary("xor", rank, number(top))
-    return code.of_memory(code.reread(rank, MEMORY_KINDS.get(kind, kind)), kind)
+    return code.bitcast(rank, kind)
 
 
 def _before(code: Code, x: Sequence[Value], y: Sequence[Value], how: str = "lt") -> Value:
@@ -317,7 +317,7 @@ class _Sort:
                     found += [code.binary("xor", rank, code.spread(first, lanes)), rank, rank]
                 if alone:
                     both = values[0], _unranked(code, ranks[0], values[0].kind)
-                    found.append(code.binary("xor", *[code.reread(code.as_memory(x), self.ranks[0]) for x in both]))
+                    found.append(code.binary("xor", *[code.bitcast(x, self.ranks[0]) for x in both]))
                 return [_joined(code, *pair) for pair in zip(how, carry, found)]
 
             return body
