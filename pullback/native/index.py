@@ -18,11 +18,11 @@ from pullback.native.arrays import (
     Registers,
     at,
     in_memory,
-    prepared,
+    pointer_to,
+    ready,
     scalar,
     settled,
     spilled,
-    strides,
 )
 from pullback.native.emit import COSTLY, Emitter, Targets, add_rule, clamped
 from pullback.native.graph import Node, Refused
@@ -44,7 +44,7 @@ def _gather(it: Emitter, node: Node, operands: list[Array], targets: Targets) ->
         places = (*batch, (number, 0)) if along < len(starts.shape) else tuple(batch)
         return at(code, starts, places, lanes)
 
-    def element(places: Places, lanes: int | None) -> Value:
+    def rule(places: Places, lanes: int | None) -> Value:
         moving = [axis for axis, (_, step) in enumerate(places) if step]
         if lanes is not None and not all([axis in offsets for axis in moving]):
             batch = [place for axis, place in enumerate(places) if axis not in offsets]
@@ -82,7 +82,7 @@ def _gather(it: Emitter, node: Node, operands: list[Array], targets: Targets) ->
     if isinstance(x, Registers):
         x = spilled(code, x)
     x = settled(code, x) if x.cost > COSTLY else x
-    return Formula(node.results[0].shape, x.kind, element, [x, starts], 8.0)
+    return Formula(node.results[0].shape, x.kind, rule, [x, starts], 8.0)
 
 
 def _scatter(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
@@ -99,9 +99,7 @@ def _scatter(it: Emitter, node: Node, operands: list[Array], targets: Targets) -
         raise Refused(f"{node.source} has the numbers of its indices along an axis that is not the last")
     result = node.results[0]
     memory = in_memory(code, x, targets.get(result.name) or code.allocate(x.size * size_of(x.kind)))
-    starts, updates = settled(code, starts), settled(code, updates)
-    prepared(code, starts)
-    prepared(code, updates)
+    starts, updates = ready(code, [starts, updates])
     windows = [updates.shape[axis] for axis in window_axes]
     fixed = isinstance(body.outputs[0], Name) and body.outputs[0].name == body.inputs[-1].name
 
@@ -129,8 +127,7 @@ def _scatter(it: Emitter, node: Node, operands: list[Array], targets: Targets) -
                 for axis, here in [*zip(window_axes, window), *zip(order, batch)]:
                     source[axis] = here
                 new = scalar(code, updates, *source)
-                parts = [(i, n * size_of(x.kind)) for i, n in zip(place, strides(x.shape))]
-                pointer = code.offset(memory.pointer, parts)
+                pointer = pointer_to(code, memory, place)
                 if not fixed:
                     old = code.load(pointer, x.kind)
                     (new,) = it.applied(body, [old, new])
@@ -142,8 +139,7 @@ def _scatter(it: Emitter, node: Node, operands: list[Array], targets: Targets) -
         if inside is None:
             write()
         else:
-            chosen = code.pure(f"zext {inside} to i64", "i64")
-            flow.choose(code, chosen, [list, write])
+            flow.choose(code, elementwise.convert(code, inside, "i64"), [list, write])
 
     flow.nest(code, [updates.shape[axis] for axis in order], each)
     return Memory(memory.pointer, x.shape, x.kind)

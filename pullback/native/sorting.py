@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pullback.native import elementwise, flow
-from pullback.native.along import Along, at_places, result, room
+from pullback.native.along import Along, at_places, result
 from pullback.native.arrays import (
     Array,
     Formula,
@@ -34,8 +34,9 @@ from pullback.native.arrays import (
     block_lanes,
     filled,
     fits,
+    pointer_to,
+    room,
     store,
-    strides,
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of, place_value
 from pullback.native.graph import Node
@@ -286,8 +287,7 @@ class _Sort:
     def pointer(self, row: Places) -> Value:
         """Where the elements of a row go, if they are neighbours."""
         (out,) = self.outs
-        parts = zip(self.along.whole(row, [(0, 0)]), strides(self.shape))
-        return self.code.offset(out.pointer, [(index, apart * size_of(out.kind)) for (index, _), apart in parts])
+        return pointer_to(self.code, out, [index for index, _ in self.along.whole(row, [(0, 0)])])
 
     def vectors(self, carry: list[Value], step: Callable[[int | None], _Step], how: Sequence[str]) -> list[Value]:
         """A loop over a row by vectors, and one over what is left at its end; `how` the lanes of each carry are joined."""
