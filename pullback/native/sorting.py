@@ -190,7 +190,7 @@ class _Sort:
         places = room(code, (padded,), narrow)
 
         def load(start: Index, lanes: int | None) -> list[Value]:
-            return [code.load(code.offset(own.pointer, [(start, size_of(own.kind))]), own.kind, lanes) for own in memory]
+            return [code.load(pointer_to(code, own, [start]), own.kind, lanes) for own in memory]
 
         def block(start: Index, none: list[Value]) -> list[Value]:
             own = load(start, lanes)
@@ -213,13 +213,13 @@ class _Sort:
             count = flow.loop(code, 0, start, 1, count, counting(lambda x, _: _before(code, x, own, "le")))
             count = flow.loop(code, start, last, 1, count, counting(inside))
             (found,) = flow.loop(code, end, length, 1, count, counting(lambda x, _: _before(code, x, own)))
-            code.store(found, code.offset(places.pointer, [(start, size_of(narrow))]))
+            code.store(found, pointer_to(code, places, [start]))
             return none
 
         flow.loop(code, 0, padded, lanes, [], block)
 
         def move(index: Index, none: list[Value]) -> list[Value]:
-            place = code.load(code.offset(places.pointer, [(index, size_of(narrow))]), narrow)
+            place = code.load(pointer_to(code, places, [index]), narrow)
             self.write(self.read(row, (index, 0), None)[1], row, (code.convert_integer(place, "u64").as_kind("i64"), 0))
             return none
 
