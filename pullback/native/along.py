@@ -16,15 +16,17 @@ from pullback.native.arrays import (
     Memory,
     Place,
     Places,
-    Shape,
     at,
     at_first,
     block_lanes,
+    block_place,
     fits,
     in_registers,
-    prepared,
+    pointer_to,
+    ready,
+    room,
     scalar,
-    settled,
+    spliced,
     strides,
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of
@@ -40,18 +42,13 @@ class Along:
 
     def __init__(self, it: Emitter, arrays: Sequence[Array], axes: Sequence[int]) -> None:
         self.it, self.code = it, it.code
-        self.arrays = [settled(self.code, x) for x in arrays]
-        for x in self.arrays:
-            prepared(self.code, x)
+        self.arrays = ready(self.code, arrays)
         self.shape = arrays[0].shape
         self.axes = list(axes)
         self.kept = [axis for axis in range(len(self.shape)) if axis not in self.axes]
 
     def whole(self, kept: Sequence[Place], gone: Sequence[Place]) -> Places:
-        places: list[Place] = [(0, 0)] * len(self.shape)
-        for axis, place in [*zip(self.kept, kept), *zip(self.axes, gone)]:
-            places[axis] = place
-        return tuple(places)
+        return spliced((self.kept, kept), (self.axes, gone))
 
     def read(self, places: Places, lanes: int | None, kinds: Sequence[str]) -> list[Value]:
         found = [at(self.code, x, places, lanes) for x in self.arrays]
@@ -72,8 +69,8 @@ class Along:
             lanes = min(lanes, code.module.vector_bytes // max(width, 4))
 
         def block(row: flow.Row, start: Index, lanes: int) -> None:
-            places = [*at_first(*row[:along]), (start, 1 if lanes > 1 else 0), *at_first(*row[along:])]
-            body(places, lanes if lanes > 1 else None)
+            place, vector = block_place(start, lanes)
+            body([*at_first(*row[:along]), place, *at_first(*row[along:])], vector)
 
         others = [size for i, size in enumerate(sizes) if i != along]
         flow.nest(code, others, lambda row: flow.each_block(code, sizes[along], lanes, lambda *at: block(row, *at)))
@@ -81,18 +78,13 @@ class Along:
 
 def at_places(code: Code, memory: Memory, value: Value, places: Places) -> None:
     """Store a vector at its places, which may be apart."""
-    size, apart = size_of(memory.kind), strides(memory.shape)
-    pointer = code.offset(memory.pointer, [(index, stride * size) for (index, _), stride in zip(places, apart)])
-    step = sum([step * stride for (_, step), stride in zip(places, apart)])
+    pointer = pointer_to(code, memory, [index for index, _ in places])
+    step = sum([step * stride for (_, step), stride in zip(places, strides(memory.shape))])
     if value.lanes is None or step == 1:
         code.store(value, pointer)
     else:
         for lane in range(value.lanes):
-            code.store(code.lane(value, lane), code.offset(pointer, [(lane * step, size)]))
-
-
-def room(code: Code, shape: Shape, kind: str, pointer: Value | None = None) -> Memory:
-    return Memory(pointer or code.allocate(math.prod(shape) * size_of(kind)), shape, kind)
+            code.store(code.lane(value, lane), code.offset(pointer, [(lane * step, size_of(memory.kind))]))
 
 
 def result(code: Code, memory: Memory) -> Array:
@@ -132,14 +124,14 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
         begin = [code.spread(start, lanes) for start in starts]
         flow.fold(code, [shape[axis]], begin, step, None, 8)
 
-    def within(kept: list[Place], lanes: int | None) -> None:
+    def within(kept: flow.Row) -> None:
         (kind, start), length = (kinds[0], starts[0]), shape[axis]
         most = max(2, code.module.vector_bytes // size_of(kind))
 
         def block(first: Index, width: int, carry: Value) -> Value:
             where = code.plus(length - width, code.times(first, -1)) if reverse else first
-            lanes = width if width > 1 else None
-            places = along.whole(kept, [(where, 1 if lanes else 0)])
+            place, lanes = block_place(where, width)
+            places = along.whole(at_first(*kept), [place])
             (value,) = along.read(places, lanes, kinds[1:])
             none = code.constant(neutral(params["how"], kind), kind, lanes)
             distance = 1
@@ -165,7 +157,7 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
 
     alone = max([shape[i] for i in along.kept if i > axis], default=1) == 1
     if params["how"] in _ASSOCIATIVE and alone and shape[axis] > 4 and kinds[0] not in ("f16", "bf16", "i1"):
-        flow.nest(code, [shape[i] for i in along.kept], lambda row: within(list(at_first(*row)), None))
+        flow.nest(code, [shape[i] for i in along.kept], within)
     else:
         along.each(kinds, scanned)
     return [result(code, memory) for memory in outs]
@@ -229,6 +221,5 @@ def _reduce_together(it: Emitter, node: Node, operands: list[Array], targets: Ta
     return combined(it, node.graphs[0], operands[:count], operands[count:], node.params["dimensions"])
 
 
-_RULES = {"accumulate": _accumulate, "reduce_together": _reduce_together}
-for _name, _rule in _RULES.items():
-    add_rule(_name, _rule)
+add_rule("accumulate", _accumulate)
+add_rule("reduce_together", _reduce_together)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,14 +63,26 @@ class Memory(Array):
 
 
 class Registers(Array):
-    """In registers: `values` has one vector for each index of the axes besides `axis`; without an axis, one number each."""
+    """In registers: one vector for each index of the axes besides `axis`; without an axis, one number for each index.
+
+    They are the next ones of `values`, in row-major order.
+    """
 
     __slots__ = ("axis", "values")
 
-    def __init__(self, shape: Shape, kind: str, axis: int | None, values: np.ndarray[Any, Any]) -> None:
+    def __init__(self, shape: Shape, kind: str, axis: int | None, values: Iterable[Value]) -> None:
         super().__init__(shape, kind)
         self.axis = axis
-        self.values = values
+        rows = shape if axis is None else shape[:axis] + shape[axis + 1 :]
+        self.values = np.fromiter(values, object, math.prod(rows)).reshape(rows)
+
+    @property
+    def flat(self) -> list[Value]:
+        return self.values.ravel().tolist()
+
+    def holding(self, values: Iterable[Value]) -> Registers:
+        """Other values, held as these are."""
+        return Registers(self.shape, self.kind, self.axis, values)
 
 
 class Formula(Array):
@@ -121,6 +133,17 @@ def block_lanes(code: Code, length: int, kind: str) -> int:
 
 def at_first(*index: Index) -> Places:
     return tuple([(one, 0) for one in index])
+
+
+def block_place(start: Index, lanes: int) -> tuple[Place, int | None]:
+    """Where so many neighbours are along an axis, and as how many lanes they are asked for: one is a number."""
+    return ((start, 1), lanes) if lanes > 1 else ((start, 0), None)
+
+
+def spliced(*parts: tuple[Sequence[int], Sequence[Place]]) -> Places:
+    """The places of all axes, given the axes of each part and their places."""
+    placed = {axis: place for axes, places in parts for axis, place in zip(axes, places)}
+    return tuple([placed[axis] for axis in range(len(placed))])
 
 
 def indices(shape: Shape) -> Iterator[tuple[int, ...]]:
@@ -242,15 +265,10 @@ def in_registers(code: Code, array: Array) -> Registers:
     if isinstance(array, Registers) and (array.axis is None) == scalars:
         return array
     if scalars:
-        values = np.empty(shape, object)
-        for index in indices(shape):
-            values[index] = scalar(code, array, *index)
-        return Registers(shape, array.kind, None, values)
+        return Registers(shape, array.kind, None, [scalar(code, array, *index) for index in indices(shape)])
     axis = lane_axis(shape)
-    values = np.empty(shape[:axis] + shape[axis + 1 :], object)
-    for row in indices(values.shape):
-        places = (*at_first(*row[:axis]), (0, 1), *at_first(*row[axis:]))
-        values[row] = code.spread(at(code, array, places, shape[axis]), shape[axis])
+    rows = [(*at_first(*row[:axis]), (0, 1), *at_first(*row[axis:])) for row in indices(shape[:axis] + shape[axis + 1 :])]
+    values = [code.spread(at(code, array, row, shape[axis]), shape[axis]) for row in rows]
     return Registers(shape, array.kind, axis, values)
 
 
@@ -267,9 +285,14 @@ def in_memory(code: Code, array: Array, pointer: Value | None = None) -> Memory:
     """The array in memory; at a pointer, if one is given."""
     if isinstance(array, Memory) and pointer is None:
         return array
-    pointer = pointer or code.allocate(array.size * size_of(array.kind))
-    store(code, array, pointer)
-    return Memory(pointer, array.shape, array.kind)
+    made = room(code, array.shape, array.kind, pointer)
+    store(code, array, made.pointer)
+    return made
+
+
+def room(code: Code, shape: Shape, kind: str, pointer: Value | None = None) -> Memory:
+    """Memory of which nothing is written yet; at a pointer, if one is given."""
+    return Memory(pointer or code.allocate(math.prod(shape) * size_of(kind)), shape, kind)
 
 
 def spilled(code: Code, array: Registers) -> Memory:
@@ -293,15 +316,29 @@ def prepared(code: Code, array: Array) -> None:
         waiting += fresh.values()
 
 
+def ready(code: Code, arrays: Sequence[Array]) -> list[Array]:
+    """Arrays `settled`, and `prepared` for a loop."""
+    made = [settled(code, array) for array in arrays]
+    for array in made:
+        prepared(code, array)
+    return made
+
+
+def pointer_to(code: Code, array: Memory, index: Sequence[Index], apart: Sequence[int] | None = None) -> Value:
+    """Where an element is; neighbours along each axis lie so many elements `apart`, if not as row-major order has it."""
+    apart = strides(array.shape) if apart is None else apart
+    return code.offset(array.pointer, [(one, stride * size_of(array.kind)) for one, stride in zip(index, apart)])
+
+
 def store(code: Code, array: Array, pointer: Value, apart: Sequence[int] | None = None) -> None:
     """Write each element of an array to memory: one after another, or neighbours along each axis so many elements `apart`."""
     if not array.size:
         return
-    size, shape = size_of(array.kind), array.shape
+    shape = array.shape
     if apart is None and fits(shape, array.kind):
         _store_registers(code, in_registers(code, array), pointer)
         return
-    apart = strides(shape) if apart is None else apart
+    apart, target = strides(shape) if apart is None else apart, Memory(pointer, shape, array.kind)
     if not shape:
         code.store(scalar(code, array), pointer)
         return
@@ -311,10 +348,9 @@ def store(code: Code, array: Array, pointer: Value, apart: Sequence[int] | None 
     lanes = block_lanes(code, length, array.kind)
 
     def block(row: tuple[Index, ...], start: Index, lanes: int) -> None:
-        places = (*at_first(*row[:axis]), (start, 1 if lanes > 1 else 0), *at_first(*row[axis:]))
-        value = at(code, array, places, lanes if lanes > 1 else None)
-        value = code.spread(value, lanes if lanes > 1 else None)
-        code.store(value, code.offset(pointer, [(index, stride * size) for (index, _), stride in zip(places, apart)]))
+        place, vector = block_place(start, lanes)
+        value = at(code, array, (*at_first(*row[:axis]), place, *at_first(*row[axis:])), vector)
+        code.store(code.spread(value, vector), pointer_to(code, target, (*row[:axis], start, *row[axis:]), apart))
 
     def along(row: tuple[Index, ...]) -> None:
         flow.each_block(code, length, lanes, lambda start, lanes: block(row, start, lanes))
@@ -323,21 +359,16 @@ def store(code: Code, array: Array, pointer: Value, apart: Sequence[int] | None 
 
 
 def _store_registers(code: Code, array: Registers, pointer: Value) -> None:
-    shape, size = array.shape, size_of(array.kind)
+    shape = array.shape
     if array.axis is None:
-        flat = [array.values[index] for index in indices(shape)]
-        if len(flat) == 1:
-            code.store(flat[0], pointer)
-        else:
-            code.store(code.joined(flat), pointer)
+        code.store(array.flat[0] if array.size == 1 else code.joined(array.flat), pointer)
         return
-    apart = strides(shape)
-    if apart[array.axis] == 1:
+    if strides(shape)[array.axis] == 1:
+        target = Memory(pointer, shape, array.kind)
         for row in indices(array.values.shape):
-            whole = (*row[: array.axis], 0, *row[array.axis :])
-            code.store(array.values[row], code.offset(pointer, [(i, stride * size) for i, stride in zip(whole, apart)]))
+            code.store(array.values[row], pointer_to(code, target, (*row[: array.axis], 0, *row[array.axis :])))
         return
-    rows = code.joined([array.values[row] for row in indices(array.values.shape)])
+    rows = code.joined(array.flat)
     order = np.moveaxis(np.arange(array.size).reshape((*array.values.shape, shape[array.axis])), -1, array.axis)
     code.store(code.shuffle(rows, order.ravel().tolist()), pointer)
 
@@ -384,7 +415,7 @@ def reshaped(code: Code, array: Array, shape: Shape) -> Array:
     if fits(shape, array.kind) and fits(array.shape, array.kind):
         held = in_registers(code, array)
 
-        def element(places: Places, lanes: int | None) -> Value:
+        def rule(places: Places, lanes: int | None) -> Value:
             if not all([isinstance(index, int) for index, _ in places]):
                 moved = Memory(spilled(code, held).pointer, shape, array.kind)
                 return at(code, moved, places, lanes)
@@ -393,7 +424,7 @@ def reshaped(code: Code, array: Array, shape: Shape) -> Array:
             found = [scalar(code, held, *map(int, np.unravel_index(n, array.shape))) for n in flat]
             return found[0] if lanes is None else code.joined(found)
 
-        return Formula(shape, array.kind, element, [held])
+        return Formula(shape, array.kind, rule, [held])
     moved = in_memory(code, array)
     return Memory(moved.pointer, shape, array.kind, moved.constant)
 
@@ -408,14 +439,14 @@ def concatenated(code: Code, parts: Sequence[Array], axis: int, shape: Shape, po
         return parts[0]
     offsets = np.cumsum([0] + [part.shape[axis] for part in parts]).tolist()
     if not fits(shape, kind):
-        whole = Memory(pointer or code.allocate(math.prod(shape) * size_of(kind)), shape, kind)
+        whole = room(code, shape, kind, pointer)
         for part, offset in zip(parts, offsets):
             starts = [offset if i == axis else 0 for i in range(len(shape))]
             store_region(code, whole, part, starts)
         return whole
     held = [in_registers(code, part) for part in parts]
 
-    def element(places: Places, lanes: int | None) -> Value:
+    def rule(places: Places, lanes: int | None) -> Value:
         if not isinstance(places[axis][0], int):
             raise Refused("an index of a small concatenation is not known")
         found = []
@@ -426,11 +457,9 @@ def concatenated(code: Code, parts: Sequence[Array], axis: int, shape: Shape, po
             found.append(scalar(code, held[which], *index))
         return found[0] if lanes is None else code.joined(found)
 
-    return in_registers(code, Formula(shape, kind, element, held))
+    return in_registers(code, Formula(shape, kind, rule, held))
 
 
 def store_region(code: Code, whole: Memory, part: Array, starts: Sequence[Index]) -> None:
     """Write an array into a part of a larger one in memory."""
-    apart = strides(whole.shape)
-    base = code.offset(whole.pointer, [(start, stride * size_of(whole.kind)) for start, stride in zip(starts, apart)])
-    store(code, part, base, apart)
+    store(code, part, pointer_to(code, whole, starts), strides(whole.shape))

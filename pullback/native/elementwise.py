@@ -14,14 +14,14 @@ from typing import Any
 from pullback.native import math as functions
 from pullback.native.elementary import inverse_root
 from pullback.native.graph import Refused
-from pullback.native.ir import BITS, MEMORY_KINDS, Code, Value, is_float, is_signed, limits, size_of
+from pullback.native.ir import BITS, Code, Value, is_float, is_signed, limits, size_of
 from pullback.native.lanes import Lanes
 
 _HELD = ("f16", "bf16")  # computed in float32, and rounded after each operation
 
 _FLOAT = {"add": "fadd contract", "subtract": "fsub contract", "multiply": "fmul contract", "divide": "fdiv"}
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul"}
-_LOGIC = {"and": "and", "or": "or", "xor": "xor"}
+_LOGIC = ("and", "or", "xor")
 _OF_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 _ROUNDING = {
     "floor": "floor", "ceil": "ceil", "round_nearest_even": "roundeven", "round_nearest_afz": "round", "sqrt": "sqrt",
@@ -90,7 +90,7 @@ def _extreme(code: Code, name: str, operands: list[Value], params: Any, kind: st
 
 
 def _logical(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
-    return code.binary(_LOGIC[name], *operands)
+    return code.binary(name, *operands)
 
 
 def _not(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
@@ -167,8 +167,7 @@ def _bits(code: Code, name: str, operands: list[Value], params: Any, kind: str) 
 
 
 def _bitcast(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
-    (x,) = operands
-    return code.of_memory(code.reread(code.as_memory(x), MEMORY_KINDS.get(kind, kind)), kind)
+    return code.bitcast(operands[0], kind)
 
 
 def _reduce_precision(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
@@ -232,8 +231,8 @@ def convert(code: Code, x: Value, kind: str) -> Value:
         out = code.pure(f"{'sitofp' if is_signed(x.kind) else 'uitofp'} {x} to {to}", kind, lanes)
         return code.rounded(out, kind) if kind in _HELD else out
     if is_float(x.kind):
-        spelled = [f"v{lanes}{t}" if lanes else t for t in (f"i{BITS[kind]}", "f64" if x.kind == "f64" else "f32")]
-        return code.intrinsic(f"fpto{'s' if is_signed(kind) else 'u'}i.sat", x, kind=kind, of=".".join(spelled))
+        types = f"{Value('', kind, lanes).mangled}.{x.mangled}"
+        return code.intrinsic(f"fpto{'s' if is_signed(kind) else 'u'}i.sat", x, kind=kind, of=types)
     return code.convert_integer(x, kind)
 
 
@@ -262,15 +261,12 @@ def _product_power(code: Code, x: Value, number: float, kind: str) -> Value:
     whole, half = divmod(abs(number), 1)
     factors = [x] * int(whole)
     if half:
-        root = code.intrinsic("sqrt", x)
-        if whole:
-            endless = code.compare("eq", x, code.constant(-math.inf, kind, x.lanes))
-            root = code.select(endless, x, root)  # the sign goes with the other factor
-        else:
+        root, of_endless = code.intrinsic("sqrt", x), x  # the sign goes with the other factor
+        if not whole:
             root = code.binary("fadd", root, code.constant(0.0, kind, x.lanes))  # (-0)^0.5 is 0
-            endless = code.compare("eq", x, code.constant(-math.inf, kind, x.lanes))
-            root = code.select(endless, code.constant(math.inf, kind, x.lanes), root)
-        factors.append(root)
+            of_endless = code.constant(math.inf, kind, x.lanes)
+        endless = code.compare("eq", x, code.constant(-math.inf, kind, x.lanes))
+        factors.append(code.select(endless, of_endless, root))
     out = one if number < 0 else factors.pop()
     for factor in factors:
         out = code.binary("fdiv" if number < 0 else "fmul", out, factor)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from pullback.native import elementwise
 from pullback.native.arrays import (
     Array,
@@ -122,12 +120,7 @@ class Emitter:
 
     def applied(self, body: Graph, values: Sequence[Value]) -> list[Value]:
         """What a graph of numbers makes of these, which may be vectors."""
-        given = []
-        for value in values:
-            held = np.empty((), object)
-            held[()] = value
-            given.append(Registers((), value.kind, None, held))
-        outs = self.emit(body, dict(zip([name.name for name in body.inputs], given)))
+        outs = self.emit(body, body.given([Registers((), value.kind, None, [value]) for value in values]))
         return [scalar(self.code, out) for out in outs]
 
 

@@ -38,39 +38,31 @@ STACK_BYTES = 1 << 14
 
 # A descriptor's words, and those of the records of its inputs and outputs.
 DESCRIPTOR = (
-    *("owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "shared", "blocks"),
-    *("releases", "makes_tuple", "share", "input_records", "output_records", "constant_pointers", "donations", "donated"),
-)
+    "owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "shared", "blocks",
+    "releases", "makes_tuple", "share", "input_records", "output_records", "constant_pointers", "donations", "donated",
+)  # fmt: skip
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
 OUTPUT = ("type", "dtype", "ndim", "shape", "bytes", "kept", "turn")
 
 PYTHON = (
-    *("Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get"),
-    *("PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone"),
-    *(
-        "PyErr_CheckSignals",
-        "PyErr_NoMemory",
-        "PyGILState_Ensure",
-        "PyGILState_Release",
-        "PyEval_SaveThread",
-    ),
-    *("PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree", "PyFloat_AsDouble", "PyLong_AsLongLongAndOverflow"),
-)
+    "Py_DecRef", "PyObject_GetAttr", "PyObject_Vectorcall", "PyObject_CallOneArg", "PyContextVar_Get",
+    "PyTuple_New", "PyTuple_SetItem", "PyType_GenericAlloc", "PyErr_Occurred", "PyErr_SetNone",
+    "PyErr_CheckSignals", "PyErr_NoMemory", "PyGILState_Ensure", "PyGILState_Release", "PyEval_SaveThread",
+    "PyEval_RestoreThread", "PyMem_RawMalloc", "PyMem_RawFree", "PyFloat_AsDouble", "PyLong_AsLongLongAndOverflow",
+)  # fmt: skip
 NUMPY = {"PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}  # places in NumPy's table of its C API, which are for ever
 _OBJECTS = (
-    *("None", "True", "False", "Array", "ndarray", "bytes_dtype", "KeyboardInterrupt"),
-    *("fetch", "delete", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes"),
-)
+    "None", "True", "False", "Array", "ndarray", "bytes_dtype", "KeyboardInterrupt",
+    "fetch", "delete", "long_name", "several", "staging", "staging_default", "mode", "mode_default", "axes",
+)  # fmt: skip
 TABLE = (*PYTHON, *NUMPY, *_OBJECTS)
 
-# How a Python number becomes an element: the number of the conversion, by the dtype.
-CONVERSIONS = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "bool": 5}
+# Which Python numbers become elements of a dtype, and the number of the conversion.
+CONVERSIONS = {"float32": (float, 1), "float64": (float, 2), "int32": (int, 3), "int64": (int, 4), "bool": (bool, 5)}
 
 WORD = 8
 _Count = ctypes.c_int32 if sys.version_info >= (3, 12) else ctypes.c_int64  # of the references to an object
 RELEASED_SECONDS = 20e-6  # other threads of Python's may run beside work that takes longer
-
-_NUMBERS: dict[str, type] = {"float32": float, "float64": float, "int32": int, "int64": int, "bool": bool}
 
 
 def _function(name: str, result: Any, *arguments: Any) -> Any:
@@ -199,8 +191,7 @@ def _callable() -> Any:
     """The class of objects with a `vectorcall` of their own and a word for it: what `NativeCallable` is made of."""
     size = object.__basicsize__
     members = (_Member * 2)(_Member(b"__vectorcalloffset__", _PY_SSIZE_T, size, _READONLY, None))
-    made = _class_of("pullback.native.entry.Words", object, size + 2 * WORD, {_TP_MEMBERS: members}, _BASETYPE)
-    return made
+    return _class_of("pullback.native.entry.Words", object, size + 2 * WORD, {_TP_MEMBERS: members}, _BASETYPE)
 
 
 if TYPE_CHECKING:
@@ -367,15 +358,16 @@ class Descriptor:
         dtype = type.dtype
         scalar = 0 if type.shape else self._known(scalar_class(dtype))
         foreign = not type.weak and entering(dtype) is dtype  # else NumPy's arrays of this dtype are of another type
-        weak = not type.shape and (type.weak or dtype == np.bool_) and dtype.name in CONVERSIONS
+        weak = not type.shape and (type.weak or dtype == np.bool_)
+        number, conversion = CONVERSIONS.get(dtype.name, (None, 0)) if weak else (None, 0)
         words = {
             "type": self._known(type),
             "dtype": self._known(dtype),
             "scalar": scalar,
             "given_dtype": self._known(dtype) if foreign else 0,
             "given_scalar": scalar if foreign else 0,
-            "number": id(_NUMBERS[dtype.name]) if weak else 0,
-            "conversion": CONVERSIONS[dtype.name] if weak else 0,
+            "number": self._known(number),
+            "conversion": conversion,
             "ndim": type.ndim,
             "shape": self._table(type.shape),
         }

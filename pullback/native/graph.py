@@ -5,13 +5,15 @@ Programs become graphs in `record.py`; here graphs are made simpler.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pullback.core.dtypes import DTYPES, kind
 from pullback.stablehlo.writer import Value
+
+T = TypeVar("T")
 
 _ELEMENTS = {
     DTYPES[name]: kind
@@ -81,6 +83,10 @@ class Graph:
         self.nodes = nodes
         self.outputs = list(outputs)
         self.constants = constants
+
+    def given(self, arguments: Iterable[T]) -> dict[str, T]:
+        """What the first inputs are, by their names."""
+        return dict(zip([value.name for value in self.inputs], arguments))
 
     def free(self) -> list[Value]:
         """The values of around that are used here."""
@@ -152,7 +158,7 @@ def hoisted(graph: Graph) -> Graph:
             nodes.append(Node(node.name, node.operands, node.results, node.params, inner, node.source))
             continue
         consts = node.params["consts"]
-        given = [dict(zip([name.name for name in part.inputs[:consts]], node.operands)) for part in inner]
+        given = [part.given(node.operands[:consts]) for part in inner]
         moved: dict[str, Value] = {}
         for i, part in enumerate(inner):
             kept = []

@@ -136,8 +136,8 @@ def text(kernel: Kernel) -> str:
 
 # ---- registered handlers ----------------------------------------------------------------------------------------------------
 
-# By the names by which XLA knows them: it may call them for ever. None for those that are not registered yet.
-_handlers: dict[str, compiling.LoadedCode | None] = {}
+_names: set[str] = set()  # by which XLA knows handlers, or will
+_registered: dict[str, compiling.LoadedCode] = {}  # XLA may call them for ever
 _lock = threading.RLock()
 
 
@@ -145,18 +145,18 @@ def part(kernel: Kernel) -> Part | None:
     """A kernel as what XLA's programs can call once it is registered; None if there are as many already as there may be."""
     name = f"pullback_native_{compiling.key(text(kernel), compiling.host())}"
     with _lock:
-        if name not in _handlers and len(_handlers) >= MAX_HANDLERS:
+        if name not in _names and len(_names) >= MAX_HANDLERS:
             return None
-        _handlers.setdefault(name, None)
+        _names.add(name)
     memory = kernel.workspace + kernel.shared
     return Part(name, functools.partial(_register, name, kernel), kernel.constants, memory + ALIGNMENT if memory else 0)
 
 
 def _register(name: str, kernel: Kernel) -> None:
     with _lock:
-        if _handlers[name] is None:
+        if name not in _registered:
             code = compiling.loaded(text(kernel), ("handler", "share"))
             if kernel.divided:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
-            _handlers[name] = code
+            _registered[name] = code

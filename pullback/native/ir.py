@@ -83,6 +83,12 @@ class Value:
     def type(self) -> str:
         return _LLVM[self.kind] if self.lanes is None else f"<{self.lanes} x {_LLVM[self.kind]}>"
 
+    @property
+    def mangled(self) -> str:
+        """The type as it stands in the names of LLVM's functions."""
+        spelled = {"float": "f32", "double": "f64"}.get(_LLVM[self.kind], _LLVM[self.kind])
+        return spelled if self.lanes is None else f"v{self.lanes}{spelled}"
+
     def as_kind(self, kind: str) -> Value:
         """The same value under the name of another kind that is held alike."""
         return Value(self.text, kind, self.lanes, self.number)
@@ -375,13 +381,8 @@ class Code:
         """One of LLVM's functions, which are overloaded by the type of their operands; `extra` operands are given as text."""
         first = operands[0]
         kind = kind or first.kind
-
-        def mangled(kind: str) -> str:
-            spelled = {"float": "f32", "double": "f64"}.get(_LLVM[kind], _LLVM[kind])
-            return f"v{first.lanes}{spelled}" if first.lanes else spelled
-
         result = Value("", kind, first.lanes)
-        called = f"@llvm.{name}.{of or mangled(kind)}"
+        called = f"@llvm.{name}.{of or result.mangled}"
         types = ", ".join([value.type for value in operands] + ([extra.split()[0]] if extra else []))
         self.module.declarations[called] = f"declare {result.type} {called}({types})"
         given = ", ".join([f"{value}" for value in operands] + ([extra] if extra else []))
@@ -410,6 +411,10 @@ class Code:
         if to == value.type:
             return value.as_kind(kind)
         return self.pure(f"bitcast {value} to {to}", kind, value.lanes, 0.0)
+
+    def bitcast(self, value: Value, kind: str) -> Value:
+        """The bits that numbers have in memory as those of numbers of another kind."""
+        return self.of_memory(self.reread(self.as_memory(value), MEMORY_KINDS.get(kind, kind)), kind)
 
     def convert_integer(self, value: Value, kind: str) -> Value:
         """An integer in another width, modulo 2^bits."""

@@ -93,12 +93,12 @@ class Lanes:
         return Lanes(self.code, self.code.pure(f"{how} {self.value} to {to.type}", kind, to.lanes))
 
     def bits(self) -> Lanes:
-        """The bits, as a signed integer."""
+        """The bits, as a signed integer; of numbers of 16 bits those."""
         return self.reread(BITS_KIND[self.kind])
 
     def reread(self, kind: str) -> Lanes:
-        """The same bits as a number of another kind."""
-        return Lanes(self.code, self.code.reread(self.value, kind))
+        """The same bits as a number of another kind, as wide."""
+        return Lanes(self.code, self.code.bitcast(self.value, kind))
 
 
 def where(which: Lanes, x: Lanes | Number, y: Lanes | Number) -> Lanes:

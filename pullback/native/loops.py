@@ -9,9 +9,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from pullback.native import elementwise, flow
 from pullback.native.arrays import (
@@ -21,8 +18,9 @@ from pullback.native.arrays import (
     fits,
     in_memory,
     in_registers,
-    indices,
     prepared,
+    ready,
+    room,
     scalar,
     settled,
     spilled,
@@ -69,7 +67,7 @@ class Carried:
         out = []
         for part, other, fixed in zip(parts, spare, self.fixed):
             if not fixed and isinstance(part, Registers):
-                out += [part.values[index] for index in indices(part.values.shape)]
+                out += part.flat
             elif other is not None:
                 assert isinstance(part, Memory)
                 out += [part.pointer, other]
@@ -88,7 +86,7 @@ class Carried:
             if fixed:
                 made = part
             elif isinstance(part, Registers):
-                made = registers(part, given)
+                made = part.holding(given)
             elif other is not None:
                 made, second = Memory(next(given), part.shape, part.kind), next(given)
             else:
@@ -128,14 +126,6 @@ class Carried:
             after.append(made)
             swapped.append(second)
         return self.packed(after, swapped)
-
-
-def registers(like: Registers, values: Any) -> Registers:
-    """An array held as another one is, of the next values."""
-    held = np.empty(like.values.shape, object)
-    for index in indices(held.shape):
-        held[index] = next(values)
-    return Registers(like.shape, like.kind, like.axis, held)
 
 
 def _in_place(body: Graph, place: int, out: int) -> bool:
@@ -186,17 +176,13 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
     code, params = it.code, node.params
     (body,) = node.graphs
     consts, count, length = params["consts"], params["carry"], params["length"]
-    fixed = [settled(code, x) for x in operands[:consts]]
-    stacked = operands[consts + count :]
-    for x in [*fixed, *stacked]:
+    fixed, stacked = ready(code, operands[:consts]), operands[consts + count :]
+    for x in stacked:
         prepared(code, x)
     stacked = [spilled(code, x) if isinstance(x, Registers) else x for x in stacked]
     wanted = [targets.get(name.name) for name in node.results]
     carried = Carried(it, body, consts, operands[consts : consts + count], wanted[:count])
-    stacks = []
-    for name, target in zip(node.results[count:], wanted[count:]):
-        size = math.prod(name.shape) * size_of(kind_of(name))
-        stacks.append(Memory(target or code.allocate(size), name.shape, kind_of(name)))
+    stacks = [room(code, name.shape, kind_of(name), at) for name, at in zip(node.results[count:], wanted[count:])]
 
     def step(index: Index, values: list[Value]) -> list[Value]:
         at = index
@@ -204,7 +190,7 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
             at = length - 1 - index if isinstance(index, int) else code.binary("sub", code.index(length - 1), index)
         parts, spare = carried.unpacked(values)
         slices = [view(code, x, x.shape[1:], lambda places: ((at, 0), *places)) for x in stacked]
-        arrays: Arrays = dict(zip([name.name for name in body.inputs], [*fixed, *parts, *slices]))
+        arrays: Arrays = body.given([*fixed, *parts, *slices])
         aims = carried.targets(parts, spare)
         late: list[Value | None] = []
         for name, stack in zip(body.outputs[count:], stacks):
@@ -227,20 +213,18 @@ def _scan(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
 def _while(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
     code, consts = it.code, node.params["consts"]
     test, body = node.graphs
-    fixed = [settled(code, x) for x in operands[:consts]]
-    for x in fixed:
-        prepared(code, x)
+    fixed = ready(code, operands[:consts])
     wanted = [targets.get(name.name) for name in node.results]
     carried = Carried(it, body, consts, operands[consts:], wanted)
 
     def holds(values: list[Value]) -> Value:
         parts, _ = carried.unpacked(values)
-        (out,) = it.emit(test, dict(zip([name.name for name in test.inputs], [*fixed, *parts])))
+        (out,) = it.emit(test, test.given([*fixed, *parts]))
         return scalar(code, out)
 
     def step(values: list[Value]) -> list[Value]:
         parts, spare = carried.unpacked(values)
-        arrays: Arrays = dict(zip([name.name for name in body.inputs], [*fixed, *parts]))
+        arrays: Arrays = body.given([*fixed, *parts])
         outs = it.emit(body, arrays, carried.targets(parts, spare))
         return carried.stepped(parts, spare, outs)
 
@@ -249,20 +233,17 @@ def _while(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> 
 
 def _case(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
     code = it.code
-    which, *given = operands
-    given = [settled(code, x) for x in given]
-    for x in given:
-        prepared(code, x)
+    which, given = operands[0], ready(code, operands[1:])
     buffers = [_buffer(code, name, targets) for name in node.results]
     made: list[list[Array]] = []
 
     def branch(graph: Graph) -> list[Value]:
-        outs = it.emit(graph, dict(zip([name.name for name in graph.inputs], given)))
+        outs = it.emit(graph, graph.given(given))
         held: list[Array] = [
             in_registers(code, out) if buffer is None else in_memory(code, out, buffer) for out, buffer in zip(outs, buffers)
         ]
         made.append(held)
-        return [part.values[i] for part in held if isinstance(part, Registers) for i in indices(part.values.shape)]
+        return [value for part in held if isinstance(part, Registers) for value in part.flat]
 
     graphs = node.graphs
     index = scalar(code, which)
@@ -271,7 +252,7 @@ def _case(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
     chosen = elementwise.convert(code, index, "i64")
     values = iter(flow.choose(code, chosen, [functools.partial(branch, graph) for graph in graphs]))
     return [
-        registers(part, values) if isinstance(part, Registers) else Memory(part.pointer, part.shape, part.kind)
+        part.holding(values) if isinstance(part, Registers) else Memory(part.pointer, part.shape, part.kind)
         for part in made[-1]
         if isinstance(part, (Registers, Memory))
     ]
@@ -280,7 +261,7 @@ def _case(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> l
 def _buffer(code: Code, name: Name, targets: Targets) -> Value | None:
     if fits(name.shape, kind_of(name)):
         return None
-    return targets.get(name.name) or code.allocate(math.prod(name.shape) * size_of(kind_of(name)))
+    return room(code, name.shape, kind_of(name), targets.get(name.name)).pointer
 
 
 for _name, _rule in {"scan": _scan, "while": _while, "case": _case, "if": _case}.items():

@@ -19,44 +19,22 @@ from pullback.native.lanes import Lanes, where
 def next_after(x: Lanes, y: Lanes) -> Lanes:
     """The number of x's dtype next to x on the way to y; by the bits, in whose order the numbers are, so that the least are
     there too."""
-    kind = x.kind
 
     def order(x: Lanes) -> Lanes:
         """An integer that grows with x."""
-        bits = _narrow_bits(x)
+        bits = x.bits()
         return where(bits < 0, _sign_bit(bits) - bits, bits)
 
     from_, to = order(x), order(y)
     after = where(from_ < to, from_ + 1, from_ - 1)
     bits = where(after < 0, _sign_bit(after) - after, after)
-    bits = where(after.equals(0), _narrow_bits(x) & _sign_bit(after), bits)
-    bits = where(from_.equals(to), _narrow_bits(y), bits)
-    return where(x.is_nan() | y.is_nan(), math.nan, _of_narrow_bits(bits, kind))
+    bits = where(after.equals(0), x.bits() & _sign_bit(after), bits)
+    bits = where(from_.equals(to), y.bits(), bits)
+    return where(x.is_nan() | y.is_nan(), math.nan, bits.reread(x.kind))
 
 
 def _sign_bit(bits: Lanes) -> int:
     return -(1 << int(bits.kind[1:]) - 1)
-
-
-def _narrow_bits(x: Lanes) -> Lanes:
-    """The bits of a number in its dtype; those of 16 bits are held as float32."""
-    code, lanes = x.code, x.value.lanes
-    if x.kind == "f16":
-        half = code.pure(f"fptrunc {x.value} to {Value('', 'half', lanes).type}", "half", lanes)
-        return Lanes(code, code.reread(half, "i16"))
-    if x.kind == "bf16":
-        return Lanes(code, code.convert_integer((x.reread("i32") >> 16).value, "i16"))
-    return x.bits()
-
-
-def _of_narrow_bits(bits: Lanes, kind: str) -> Lanes:
-    code, lanes = bits.code, bits.value.lanes
-    if kind == "f16":
-        half = code.reread(bits.value, "half")
-        return Lanes(code, code.pure(f"fpext {half} to {Value('', kind, lanes).type}", kind, lanes))
-    if kind == "bf16":
-        return (Lanes(code, code.convert_integer(bits.value, "i32")) << 16).reread("f32").reread("bf16")
-    return bits.reread(kind)
 
 
 def _in_double(rule: Callable[..., Lanes], **how: Any) -> Callable[..., Lanes]:

@@ -23,14 +23,17 @@ from pullback.native.arrays import (
     at,
     at_first,
     block_lanes,
+    block_place,
     filled,
     fits,
     in_registers,
     indices,
     lane_axis,
+    pointer_to,
     prepared,
+    room,
     settled,
-    strides,
+    spliced,
     view,
 )
 from pullback.native.flow import Row
@@ -63,10 +66,7 @@ class Reduction:
         self.shape = tuple([array.shape[axis] for axis in self.kept])
 
     def whole(self, kept: Sequence[Place], reduced: Sequence[Place]) -> Places:
-        places: list[Place] = [(0, 0)] * len(self.array.shape)
-        for axis, place in [*zip(self.kept, kept), *zip(self.axes, reduced)]:
-            places[axis] = place
-        return tuple(places)
+        return spliced((self.kept, kept), (self.axes, reduced))
 
     def combine(self, x: Value, y: Value) -> Value:
         return elementwise.apply(self.code, self.how, [x, y], {}, self.kind)
@@ -94,7 +94,7 @@ class Reduction:
         if value.lanes == 1:
             return self.code.lane(value, 0)
         how, kind, code = self.how, self.kind, self.code
-        element = Value("", kind).type
+        type = Value("", kind).type
         if how in ("maximum", "minimum"):
             name = f"f{how}" if is_float(kind) else f"{'s' if is_signed(kind) and kind != 'i1' else 'u'}{how[:3]}"
         else:
@@ -102,11 +102,10 @@ class Reduction:
         if kind == "i1" and how in ("maximum", "minimum", "add", "multiply"):
             name = "or" if how in ("maximum", "add") else "and"
         ordered = name in ("fadd", "fmul")
-        spelled = {"float": "f32", "double": "f64"}.get(element, element)
-        called = f"@llvm.vector.reduce.{name}.v{value.lanes}{spelled}"
-        code.module.declarations[called] = f"declare {element} {called}({f'{element}, ' if ordered else ''}{value.type})"
+        called = f"@llvm.vector.reduce.{name}.{value.mangled}"
+        code.module.declarations[called] = f"declare {type} {called}({f'{type}, ' if ordered else ''}{value.type})"
         first = f"{code.constant(neutral(how, kind), kind)}, " if ordered else ""
-        text = f"call {'reassoc ' if ordered else ''}{element} {called}({first}{value})"
+        text = f"call {'reassoc ' if ordered else ''}{type} {called}({first}{value})"
         out = code.pure(text, kind, None, math.log2(value.lanes) + 2)
         return code.rounded(out, kind) if kind in ("f16", "bf16") else out
 
@@ -121,12 +120,9 @@ class Reduction:
             unrolled = self.count if self.count * vectors <= 128 else max(1, 64 // vectors)
             if self.count > unrolled:
                 prepared(code, self.array)
-            values = np.empty(shape[:axis] + shape[axis + 1 :], object)
-            for row, value in zip(rows, self._rows(axis, [(row, 0, shape[axis]) for row in rows], unrolled)):
-                values[row] = value
-            return Registers(shape, kind, axis, values)
+            return Registers(shape, kind, axis, self._rows(axis, [(row, 0, shape[axis]) for row in rows], unrolled))
         axis = max([i for i, size in enumerate(shape) if size > 1])
-        lanes, apart, size = block_lanes(code, shape[axis], kind), strides(shape), size_of(kind)
+        lanes, target = block_lanes(code, shape[axis], kind), Memory(pointer, shape, kind)
         tile = next(n for n in (4, 3, 2, 1) if n == 1 or (axis and shape[axis - 1] % n == 0))
         behind = (0,) * (len(shape) - axis - 1)
 
@@ -135,27 +131,27 @@ class Reduction:
 
             def block(start: Index, lanes: int) -> None:
                 for row, value in zip(rows, self._rows(axis, [((*row, *behind), start, lanes) for row in rows], 4)):
-                    whole = (*row, start, *behind)
-                    code.store(value, code.offset(pointer, [(i, n * size) for i, n in zip(whole, apart)]))
+                    code.store(value, pointer_to(code, target, (*row, start, *behind)))
 
             flow.each_block(code, shape[axis], lanes, block)
 
         flow.nest(code, [*shape[: axis - 1], shape[axis - 1] // tile] if axis else [], tiled)
-        return Memory(pointer, shape, kind)
+        return target
 
     def _rows(self, axis: int, rows: Sequence[tuple[Row, Index, int]], unrolled: int) -> list[Value]:
         """Vectors of the result along `axis`: of each the indices of the other axes, its first place and its lanes given."""
-        vectors = [lanes if lanes > 1 else None for _, _, lanes in rows]
 
         def step(reduced: Row, carry: list[Value]) -> list[Value]:
             out = []
-            for (row, start, _), vector, value in zip(rows, vectors, carry):
-                kept = [*at_first(*row[:axis]), (start, 1 if vector else 0), *at_first(*row[axis:])]
-                element = at(self.code, self.array, self.whole(kept, at_first(*reduced)), vector)
-                out.append(self.combine(value, self.code.spread(element, vector)))
+            for (row, start, lanes), value in zip(rows, carry):
+                place, vector = block_place(start, lanes)
+                kept = [*at_first(*row[:axis]), place, *at_first(*row[axis:])]
+                found = at(self.code, self.array, self.whole(kept, at_first(*reduced)), vector)
+                out.append(self.combine(value, self.code.spread(found, vector)))
             return out
 
-        begin = [self.code.constant(neutral(self.how, self.kind), self.kind, vector) for vector in vectors]
+        least = neutral(self.how, self.kind)
+        begin = [self.code.constant(least, self.kind, block_place(start, lanes)[1]) for _, start, lanes in rows]
         found = flow.fold(self.code, self.sizes, begin, step, self.merging, unrolled)
         return [self.started(value) for value in found]
 
@@ -164,27 +160,19 @@ class Reduction:
     def along_reduced(self, pointer: Value | None) -> Array:
         code, shape, kind = self.code, self.shape, self.kind
         if pointer is None and math.prod(shape) <= 16:
-            rows = list(indices(shape))
-            found = self._sums(rows)
-            values = np.empty(shape, object)
-            for row, value in zip(rows, found):
-                values[row] = value
-            return in_registers(code, Registers(shape, kind, None, values))
-        small = pointer is None
-        memory = pointer or code.allocate(math.prod(shape) * size_of(kind))
-        if small:
+            return in_registers(code, Registers(shape, kind, None, self._sums(list(indices(shape)))))
+        target = room(code, shape, kind, pointer)
+        if pointer is None:
             prepared(code, self.array)
-        apart = strides(shape)
         tile = next(n for n in (8, 4, 3, 2, 1) if n == 1 or (shape and shape[-1] % n == 0))
 
         def tiled(outer: Row) -> None:
             rows = [(*outer[:-1], code.plus(code.times(outer[-1], tile), i)) for i in range(tile)] if outer else [()]
             for row, value in zip(rows, self._sums(rows)):
-                code.store(value, code.offset(memory, [(i, n * size_of(kind)) for i, n in zip(row, apart)]))
+                code.store(value, pointer_to(code, target, row))
 
         flow.nest(code, [*shape[:-1], shape[-1] // tile] if shape else [], tiled)
-        made = Memory(memory, shape, kind)
-        return in_registers(code, made) if small else made
+        return in_registers(code, target) if pointer is None else target
 
     def _sums(self, rows: Sequence[Row]) -> list[Value]:
         """The results at these indices."""
@@ -197,14 +185,14 @@ class Reduction:
         outer = [size for i, size in enumerate(self.sizes) if i != along]
 
         def part(blocks: int, lanes: int, first: int) -> list[Value]:
-            vector = lanes if lanes > 1 else None
+            vector = block_place(0, lanes)[1]
 
             def step(index: Row, carry: list[Value]) -> list[Value]:
                 start = code.plus(code.times(index[-1], lanes), first)
                 reduced = list(at_first(*index[:-1]))
-                reduced.insert(along, (start, 1 if vector else 0))
+                reduced.insert(along, block_place(start, lanes)[0])
                 found = [at(code, self.array, self.whole(at_first(*row), reduced), vector) for row in rows]
-                return [self.combine(value, code.spread(element, vector)) for value, element in zip(carry, found)]
+                return [self.combine(value, code.spread(other, vector)) for value, other in zip(carry, found)]
 
             begin = [code.constant(neutral(self.how, kind), kind, vector)] * len(rows)
             if math.prod(outer) * blocks > 8:
@@ -233,7 +221,7 @@ def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, 
     if fits(it.shape, it.kind):
         pointer = None
     elif pointer is None:
-        pointer = code.allocate(math.prod(it.shape) * size_of(it.kind))
+        pointer = room(code, it.shape, it.kind).pointer
     if it.count > 64 or pointer is not None:  # in this scope, for both ways
         prepared(code, array)
     ways = []
@@ -258,7 +246,7 @@ def contraction(code: Code, x: Array, y: Array, numbers: dict[str, Any], kind: s
     summed = tuple([x.shape[i] for i in x_used])
     x_order, y_order = [*x_batch, *x_free, *x_used], [*y_batch, *y_free, *y_used]
 
-    def element(places: Places, lanes: int | None) -> Value:
+    def rule(places: Places, lanes: int | None) -> Value:
         of_x = [*places[: n + left], *places[n + left + right :]]
         of_y = [*places[:n], *places[n + left :]]
         a = at(code, x, tuple([of_x[x_order.index(i)] for i in range(len(x_order))]), lanes)
@@ -266,7 +254,7 @@ def contraction(code: Code, x: Array, y: Array, numbers: dict[str, Any], kind: s
         a, b = elementwise.convert(code, a, kind), elementwise.convert(code, b, kind)
         return elementwise.apply(code, "multiply", [a, b], {}, kind)
 
-    product = Formula(shape + summed, kind, element, [x, y], 1.0)
+    product = Formula(shape + summed, kind, rule, [x, y], 1.0)
     if not summed:
         return product
     return reduced(code, product, range(len(shape), len(shape) + len(summed)), "add", np.zeros((), np.float32), pointer)

@@ -179,11 +179,10 @@ class Analysis:
                 raise NotByRows(node.name)
             return ROWS
         rule = _MAPPED.get(node.name)
-        if rule is not None:
-            return rule(self, node, given)
-        if mapped:
+        found = None if rule is None else rule(self, node, given)
+        if mapped and found is None:
             raise NotByRows(node.name)
-        return None
+        return found
 
     def loop(self, node: Node, flags: dict[str, str], makers: dict[str, Node]) -> list[str | None]:
         """What a loop's results are: its carry may come to be of rows, over the least fixed point; `makers`, what made values
@@ -232,19 +231,12 @@ def _broadcast(it: Analysis, node: Node, given: Sequence[str | None]) -> str | N
     axes, n = node.params["broadcast_dimensions"], it.count
     (x,), result = node.operands, node.results[0]
     own = axes[:n] == tuple(range(n)) and it.starts(x) and it.has_rows(x, given[0])
-    if ROWS in given:
-        if not (own and it.starts(result)):
-            raise NotByRows(node.name)
-        return ROWS
-    return ROWS if it.starts(result) and (own or not any([axis < n for axis in axes])) else None
+    alike = ROWS not in given and not any([axis < n for axis in axes])  # each row has the whole operand
+    return ROWS if it.starts(result) and (own or alike) else None
 
 
 def _reshape(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
-    if ROWS not in given:
-        return None
-    if not (it.starts(node.operands[0]) and it.starts(node.results[0])):
-        raise NotByRows(node.name)
-    return ROWS
+    return ROWS if ROWS in given and it.starts(node.operands[0]) and it.starts(node.results[0]) else None
 
 
 def _reduce(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
@@ -254,11 +246,7 @@ def _reduce(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None
     within = [axis for axis in axes if axis < n]
     if not within:
         return ROWS
-    if len(within) == n:
-        return SUM
-    if ROWS in given:
-        raise NotByRows(node.name)
-    return None
+    return SUM if len(within) == n else None
 
 
 def _dot(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
@@ -266,7 +254,6 @@ def _dot(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
     (x, y), (of_x, of_y) = node.operands, given
     x_used, y_used = numbers.get("lhs_contracting_dimensions", ()), numbers.get("rhs_contracting_dimensions", ())
     x_batch, y_batch = numbers.get("lhs_batching_dimensions", ()), numbers.get("rhs_batching_dimensions", ())
-    mapped = ROWS in given
     if it.count == 1:
         both = it.has_rows(x, of_x) and it.has_rows(y, of_y)
         if not x_batch and x_used == (0,) and y_used == (0,) and both:
@@ -277,28 +264,18 @@ def _dot(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
             return ROWS
         if not x_batch and of_y == ROWS and of_x is None and 0 not in y_used and len(x_used) == len(x.shape):
             return ROWS
-    if mapped:
-        raise NotByRows(node.name)
     return None
 
 
 def _ordered(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
-    if node.params["dimension"] >= it.count and all([it.has_rows(x, mark) for x, mark in zip(node.operands, given)]):
-        return ROWS
-    if ROWS in given:
-        raise NotByRows(node.name)
-    return None
+    whole = all([it.has_rows(x, mark) for x, mark in zip(node.operands, given)])
+    return ROWS if whole and node.params["dimension"] >= it.count else None
 
 
 def _if_first_stays(stays: Callable[[Node], bool]) -> Callable[[Analysis, Node, Sequence[str | None]], str | None]:
     def rule(it: Analysis, node: Node, given: Sequence[str | None]) -> str | None:
-        if ROWS not in given:
-            return None
-        if it.count > 1 or not stays(node):
-            raise NotByRows(node.name)
-        if not all([it.has_rows(value, mark) for value, mark in zip(node.operands, given) if value.shape]):
-            raise NotByRows(node.name)
-        return ROWS
+        own = all([it.has_rows(value, mark) for value, mark in zip(node.operands, given) if value.shape])
+        return ROWS if ROWS in given and own and it.count == 1 and stays(node) else None
 
     return rule
 
@@ -308,6 +285,7 @@ def _whole(node: Node) -> bool:
     return bool(params["start_indices"][0] == 0 and params["limit_indices"][0] == size and params["strides"][0] == 1)
 
 
+# What the results are; None: known before the loop over rows, which no result is whose operands have rows.
 _MAPPED: dict[str, Callable[[Analysis, Node, Sequence[str | None]], str | None]] = {
     "broadcast_in_dim": _broadcast,
     "reshape": _reshape,

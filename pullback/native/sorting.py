@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pullback.native import elementwise, flow
-from pullback.native.along import Along, at_places, result, room
+from pullback.native.along import Along, at_places, result
 from pullback.native.arrays import (
     Array,
     Formula,
@@ -34,12 +34,13 @@ from pullback.native.arrays import (
     block_lanes,
     filled,
     fits,
+    pointer_to,
+    room,
     store,
-    strides,
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of, place_value
 from pullback.native.graph import Node
-from pullback.native.ir import BITS, MEMORY_KINDS, Code, Index, Value, is_float, is_signed, size_of
+from pullback.native.ir import BITS, Code, Index, Value, is_float, is_signed, size_of
 
 EXCHANGED = 16  # so many elements are sorted by exchanges of neighbours, all of them written out
 COUNTED = 256  # so many by counting, for each, how many go before it
@@ -61,7 +62,7 @@ def _rank_kind(kind: str) -> str:
 def _rank(code: Code, value: Value, descending: bool = False) -> Value:
     kind, lanes = value.kind, value.lanes
     rank = _rank_kind(kind)
-    bits = code.reread(code.as_memory(value), rank)
+    bits = code.bitcast(value, rank)
 
     def number(n: int) -> Value:
         return code.constant(n, rank, lanes)
@@ -92,7 +93,7 @@ def _unranked(code: Code, rank: Value, kind: str) -> Value:
         rank = code.binary("xor", rank, code.select(negative, number(2 * top - 1), number(top)))
     elif is_signed(kind):
         rank = code.binary("xor", rank, number(top))
-    return code.of_memory(code.reread(rank, MEMORY_KINDS.get(kind, kind)), kind)
+    return code.bitcast(rank, kind)
 
 
 def _before(code: Code, x: Sequence[Value], y: Sequence[Value], how: str = "lt") -> Value:
@@ -189,7 +190,7 @@ class _Sort:
         places = room(code, (padded,), narrow)
 
         def load(start: Index, lanes: int | None) -> list[Value]:
-            return [code.load(code.offset(own.pointer, [(start, size_of(own.kind))]), own.kind, lanes) for own in memory]
+            return [code.load(pointer_to(code, own, [start]), own.kind, lanes) for own in memory]
 
         def block(start: Index, none: list[Value]) -> list[Value]:
             own = load(start, lanes)
@@ -212,13 +213,13 @@ class _Sort:
             count = flow.loop(code, 0, start, 1, count, counting(lambda x, _: _before(code, x, own, "le")))
             count = flow.loop(code, start, last, 1, count, counting(inside))
             (found,) = flow.loop(code, end, length, 1, count, counting(lambda x, _: _before(code, x, own)))
-            code.store(found, code.offset(places.pointer, [(start, size_of(narrow))]))
+            code.store(found, pointer_to(code, places, [start]))
             return none
 
         flow.loop(code, 0, padded, lanes, [], block)
 
         def move(index: Index, none: list[Value]) -> list[Value]:
-            place = code.load(code.offset(places.pointer, [(index, size_of(narrow))]), narrow)
+            place = code.load(pointer_to(code, places, [index]), narrow)
             self.write(self.read(row, (index, 0), None)[1], row, (code.convert_integer(place, "u64").as_kind("i64"), 0))
             return none
 
@@ -286,8 +287,7 @@ class _Sort:
     def pointer(self, row: Places) -> Value:
         """Where the elements of a row go, if they are neighbours."""
         (out,) = self.outs
-        parts = zip(self.along.whole(row, [(0, 0)]), strides(self.shape))
-        return self.code.offset(out.pointer, [(index, apart * size_of(out.kind)) for (index, _), apart in parts])
+        return pointer_to(self.code, out, [index for index, _ in self.along.whole(row, [(0, 0)])])
 
     def vectors(self, carry: list[Value], step: Callable[[int | None], _Step], how: Sequence[str]) -> list[Value]:
         """A loop over a row by vectors, and one over what is left at its end; `how` the lanes of each carry are joined."""
@@ -317,7 +317,7 @@ class _Sort:
                     found += [code.binary("xor", rank, code.spread(first, lanes)), rank, rank]
                 if alone:
                     both = values[0], _unranked(code, ranks[0], values[0].kind)
-                    found.append(code.binary("xor", *[code.reread(code.as_memory(x), self.ranks[0]) for x in both]))
+                    found.append(code.binary("xor", *[code.bitcast(x, self.ranks[0]) for x in both]))
                 return [_joined(code, *pair) for pair in zip(how, carry, found)]
 
             return body

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.native import flow
+from pullback.native import elementwise, flow
 from pullback.native.arrays import (
     Array,
     Formula,
@@ -17,6 +17,7 @@ from pullback.native.arrays import (
     in_registers,
     settled,
     store,
+    view,
 )
 from pullback.native.emit import Arrays, Emitter, Targets, kind_of
 from pullback.native.graph import Graph, Node
@@ -179,8 +180,8 @@ def emit_by_rows(
 
     def step(tiling: Tiling, block: Graph, row: Index) -> Arrays:
         inner = dict(arrays)
-        for view, whole in tiling.views.values():
-            inner[view.name] = _rows_of(code, it.read(whole, arrays, graph), plan.prefix, row, tiling.rows)
+        for part, whole in tiling.views.values():
+            inner[part.name] = _rows_of(code, it.read(whole, arrays, graph), plan.prefix, row, tiling.rows)
         aims = {}
         for name in outputs:
             value = sizes[name]
@@ -229,7 +230,7 @@ def emit_by_rows(
         flow.loop(code, begin, end, 1, [], of_chunk, chunks)
         if left:
             ends = code.pure(f"icmp eq {end}, {chunks}", "i1")
-            flow.choose(code, code.pure(f"zext {ends} to i64", "i64"), [list, of_rest])
+            flow.choose(code, elementwise.convert(code, ends, "i64"), [list, of_rest])
         if early or late or division.more:
             wait(code, division, chunks)
         for name, target in early.items():
@@ -245,12 +246,7 @@ def _rows_of(code: Code, array: Array, prefix: tuple[int, ...], row: Index, rows
     """The rows of a block, which begins with the row of that number."""
     shape = (rows, *array.shape[len(prefix) :])
     if len(prefix) == 1:
-        return Formula(
-            shape,
-            array.kind,
-            lambda places, lanes: at(code, array, ((code.plus(places[0][0], row), places[0][1]), *places[1:]), lanes),
-            [array],
-        )
+        return view(code, array, shape, lambda places: [(code.plus(places[0][0], row), places[0][1]), *places[1:]])
     if isinstance(array, Memory):
         flat = Memory(array.pointer, (math.prod(prefix), *array.shape[len(prefix) :]), array.kind, array.constant)
         return _rows_of(code, flat, (math.prod(prefix),), row, rows)

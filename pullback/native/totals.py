@@ -25,13 +25,11 @@ from pullback.native.arrays import (
     fits,
     in_memory,
     in_registers,
-    indices,
     store,
 )
 from pullback.native.emit import kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
-from pullback.native.loops import registers
 from pullback.native.reduce import neutral, reduced
 from pullback.native.rows import SUM, Plan
 from pullback.stablehlo.writer import TensorType
@@ -111,12 +109,12 @@ class Total:
 
     def fresh(self) -> list[Value]:
         if isinstance(self.zero, Registers):
-            return [self.zero.values[index] for index in indices(self.zero.values.shape)]
+            return self.zero.flat
         return [in_memory(self.code, self.zero).pointer]
 
     def taken(self, values: Iterator[Value]) -> Array:
         if isinstance(self.zero, Registers):
-            return registers(self.zero, values)
+            return self.zero.holding(values)
         return Memory(next(values), self.zero.shape, self.kind)
 
     def merged(self, x: Array, y: Array) -> list[Value]:
@@ -128,8 +126,7 @@ class Total:
         if isinstance(x, Memory):
             store(self.code, both, x.pointer)
             return [x.pointer]
-        held = in_registers(self.code, both)
-        return [held.values[index] for index in indices(held.values.shape)]
+        return in_registers(self.code, both).flat
 
     def ended(self, index: Index, held: Array) -> None:
         """Take in what the chunk of this number adds."""
