@@ -127,14 +127,13 @@ def expm1(x: Lanes) -> Lanes:
 
 
 def by_pieces(x: Lanes, width: float, table: Sequence[Sequence[float]]) -> Lanes:
-    """An odd function that is 1 in the end, by a polynomial in x - k w on each of the pieces around 0, w, 2 w, ..."""
+    """An odd function by a polynomial in x - k w on each of the pieces around 0, w, 2 w, ...; beyond them it is 1."""
     size = abs(x)
-    end = width * (len(table[0]) - 0.51)
-    size = where(size > end, end, size)
     n, bits = _rounded(size, 1 / width)
     t = fused(n, -width, size)
     first, *others = [looked_up(bits, numbers, x.kind) for numbers in table]
-    return fused(t, smooth(t, others), where(n.equals(0.0), size, first)).with_sign_of(x)
+    out = fused(t, smooth(t, others), where(n.equals(0.0), size, first))
+    return where(size > width * (len(table[0]) - 0.51), 1.0, out).with_sign_of(x)
 
 
 def tanh(x: Lanes) -> Lanes:

@@ -330,6 +330,15 @@ def test_special_values_are_those_of_numpy(name, kind, flush):
             )
 
 
+@pytest.mark.parametrize("avx512", [True, False])
+@pytest.mark.parametrize("kind", ["f64", "f32"])
+@pytest.mark.parametrize("name", ["chlo.erf", "tanh"])
+def test_limits_are_reached(name, kind, avx512):
+    """To the bit: what is to be 1 is often compared with it, or taken from it."""
+    x = np.array([9.25 if kind == "f32" else 20.0, 50.0, 1e30, math.inf], DTYPES[kind])
+    np.testing.assert_array_equal(kernel(name, kind, 4, avx512=avx512)(np.r_[x, -x]), [1] * 4 + [-1] * 4)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_denormal_arguments_count_as_zeros_where_they_are_flushed(name):
     for kind in ("f64", "f32"):
