@@ -41,14 +41,19 @@ def is_known(name: str) -> bool:
 
 def apply(code: Code, name: str, operands: list[Value], params: dict[str, Any], kind: str) -> Value:
     """An operation on numbers, or on vectors of them; a number serves for each lane."""
-    lanes = next((value.lanes for value in operands if value.lanes), None)
-    operands = [code.spread(value, lanes) for value in operands]
+    operands = alike(code, *operands)
     rule = _RULES.get(name)
     if rule is None:
         out = functions.apply(code, name, operands)
     else:
         out = rule(code, name, operands, params, kind)
     return code.rounded(out, kind) if kind in _HELD and name not in _EXACT else out
+
+
+def alike(code: Code, *values: Value) -> list[Value]:
+    """Values with as many lanes as those have that are vectors."""
+    lanes = next((value.lanes for value in values if value.lanes), None)
+    return [code.spread(value, lanes) for value in values]
 
 
 def _arithmetic(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:

@@ -269,7 +269,7 @@ def _masked(code: Code, x: Array, part: Array, places: Sequence[Index]) -> Array
             for predicate, bound in tests:
                 bound = code.spread(bound, here.lanes)
                 test = code.compare(predicate, here, bound)
-                inside = test if inside is None else code.binary("and", *_alike(code, inside, test))
+                inside = test if inside is None else code.binary("and", *elementwise.alike(code, inside, test))
             if size == 1:
                 own[axis] = (0, 0)
         before = at(code, x, at_places, lanes)
@@ -281,15 +281,9 @@ def _masked(code: Code, x: Array, part: Array, places: Sequence[Index]) -> Array
             value = at(code, part, tuple(own), lanes)
         if inside is None:
             return value
-        lanes_of = next((v.lanes for v in (inside, value, before) if v.lanes), None)
-        return code.select(*[code.spread(v, lanes_of) for v in (inside, value, before)])
+        return code.select(*elementwise.alike(code, inside, value, before))
 
     return Formula(x.shape, x.kind, element, [x, part])
-
-
-def _alike(code: Code, x: Value, y: Value) -> tuple[Value, Value]:
-    lanes = x.lanes or y.lanes
-    return code.spread(x, lanes), code.spread(y, lanes)
 
 
 def _one_inside(

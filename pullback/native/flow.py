@@ -24,7 +24,7 @@ def loop(
         trips = max(0, -(-(stop - start) // step))
         if trips <= 1:
             return list(body(start, list(carry))) if trips else list(carry)
-    mark = code.fresh("")
+    mark = code.fresh()
     given, carry = carry, code.cut(carry)
     before, head, done = code.block, f"loop{mark}", f"done{mark}"
     known = isinstance(start, int) and isinstance(stop, int)
@@ -68,7 +68,7 @@ def repeat_while(
     trips: float = math.inf,
 ) -> list[Value]:
     """The first carry of which the test does not hold. `trips`: how often it holds, about, if that is known."""
-    mark = code.fresh("")
+    mark = code.fresh()
     given, carry = carry, code.cut(carry)
     before, head, again, done = code.block, f"test{mark}", f"step{mark}", f"done{mark}"
     code.lines.append(f"br label %{head}")
@@ -101,7 +101,7 @@ def _poll(code: Code, weight: float, trips: float) -> None:
     if not code.stops:
         code.allocated += ["%patience = alloca i64", f"store i64 {POLLED_WEIGHT}, ptr %patience"]
         code.stops = True
-    mark = code.fresh("")
+    mark = code.fresh()
     code.lines += [
         f"%q{mark} = load i64, ptr %patience",
         f"%r{mark} = sub i64 %q{mark}, {max(1, int(weight))}",
@@ -153,7 +153,7 @@ def each_block(code: Code, length: int, lanes: int, body: Callable[[Index, int],
 
 def choose(code: Code, index: Value, branches: Sequence[Callable[[], Sequence[Value]]]) -> list[Value]:
     """The values of the branch of that number; the last one serves for all numbers beyond."""
-    mark = code.fresh("")
+    mark = code.fresh()
     last = len(branches) - 1
     listed = " ".join([f"i64 {k}, label %branch{mark}_{k}" for k in range(last)])
     code.lines.append(f"switch {index}, label %branch{mark}_{last} [{listed}]")

@@ -137,7 +137,7 @@ def text(kernel: Kernel) -> str:
 # ---- registered handlers ----------------------------------------------------------------------------------------------------
 
 _names: set[str] = set()  # by which XLA knows handlers, or will
-_registered: dict[str, compiling.LoadedCode] = {}  # XLA may call them for ever
+_handlers: dict[str, compiling.LoadedCode] = {}  # XLA may call them for ever
 _lock = threading.RLock()
 
 
@@ -154,9 +154,9 @@ def part(kernel: Kernel) -> Part | None:
 
 def _register(name: str, kernel: Kernel) -> None:
     with _lock:
-        if name not in _registered:
+        if name not in _handlers:
             code = compiling.loaded(text(kernel), ("handler", "share"))
             if kernel.divided:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
-            _registered[name] = code
+            _handlers[name] = code

@@ -154,7 +154,7 @@ class _State(NamedTuple):
 class Code:
     """The body of one function, as it is written."""
 
-    def __init__(self, module: Module, prefix: str = "t") -> None:
+    def __init__(self, module: Module) -> None:
         self.module = module
         self.lines: list[str] = []
         self.allocated: list[str] = []
@@ -166,7 +166,6 @@ class Code:
         self.scopes: list[dict[Any, Any]] = [{}]
         self.stops = False  # whether some loop may end the function early
         self._limit = math.inf  # of the weight, while an alternative is tried
-        self._prefix = prefix
         self._count = 0
 
     def body(self) -> str:
@@ -174,9 +173,9 @@ class Code:
 
     # ---- values ----
 
-    def fresh(self, prefix: str = "") -> str:
+    def fresh(self, prefix: str = "t") -> str:
         self._count += 1
-        return f"{prefix or self._prefix}{self._count}"
+        return f"{prefix}{self._count}"
 
     def weigh(self, kind: str, lanes: int | None, times: float = 1.0) -> None:
         self.weight += self.trips * times * self._width(kind, lanes)

@@ -177,7 +177,7 @@ def rarely(which: Lanes, usual: Lanes, make: Callable[[], Lanes]) -> Lanes:
     """What `make` writes where `which`, else `usual`: a branch that is taken if `which` is true in any lane."""
     code, lanes, any_lane = which.code, which.value.lanes, which.value
     if lanes is not None:
-        name = f"@llvm.vector.reduce.or.v{lanes}i1"
+        name = f"@llvm.vector.reduce.or.{any_lane.mangled}"
         code.module.declarations[name] = f"declare i1 {name}({any_lane.type})"
         any_lane = code.pure(f"call i1 {name}({any_lane})", "i1")
     before, rare, after = code.block, code.fresh("rare"), code.fresh("after")

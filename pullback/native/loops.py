@@ -264,5 +264,7 @@ def _buffer(code: Code, name: Name, targets: Targets) -> Value | None:
     return room(code, name.shape, kind_of(name), targets.get(name.name)).pointer
 
 
-for _name, _rule in {"scan": _scan, "while": _while, "case": _case, "if": _case}.items():
-    add_rule(_name, _rule)
+add_rule("scan", _scan)
+add_rule("while", _while)
+add_rule("case", _case)
+add_rule("if", _case)

@@ -128,5 +128,6 @@ def _convolution(it: Emitter, node: Node, operands: list[Array], targets: Target
     return reshaped(code, out, result.shape)
 
 
-for _name, _rule in {"pad": _pad, "reduce_window": _reduce_window, "convolution": _convolution}.items():
-    add_rule(_name, _rule)
+add_rule("pad", _pad)
+add_rule("reduce_window", _reduce_window)
+add_rule("convolution", _convolution)
