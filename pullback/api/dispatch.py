@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, from_python
+from pullback.core.array import Array, from_python, truths
 from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DonatedBufferError
@@ -264,6 +264,8 @@ def _finding(
         "buffer_of": buffer_of,
         "scalar_buffer": _scalar_buffer,
         "lend": _lend,
+        "lend_truths": _lend_truths,
+        "truths": truths,
         "from_python": from_python,
         "Array": Array,
     }
@@ -298,12 +300,15 @@ def _finding(
                 # A larger one is shared with the device, if the call ends before anybody can write to it
                 if taken[i] and not given and type.nbytes > BORROWED_BYTES and signature.compile().copies:
                     return None
+                logical = kind is np.ndarray and type.dtype == np.bool_  # its bytes may be others than 0 and 1
+                values = f"truths({name})" if logical else name
                 if given:  # its memory is the caller's: the executable copies it
-                    buffer = f"Array(t{i}, {name})"
+                    buffer = f"Array(t{i}, {values})"
                 elif taken[i]:
                     borrowed = backend().borrow(type) if type.nbytes <= BORROWED_BYTES else None
+                    lend = "lend_truths" if logical else "lend"
                     scope[f"p{i}"] = backend().putter(type) if borrowed is None else [borrowed]
-                    buffer = f"p{i}({name}[...])" if borrowed is None else f"(l{i} := lend({name}, t{i}, p{i})).raw"
+                    buffer = f"p{i}({values}[...])" if borrowed is None else f"(l{i} := {lend}({name}, t{i}, p{i})).raw"
                     lent += [] if borrowed is None else [f"p{i}.append(l{i})"]
             else:
                 return None
@@ -387,6 +392,11 @@ def _lend(given: np.ndarray[Any, Any], type: ArrayType, free: list[BorrowedBuffe
         mine = backend().borrow(type)
     mine.host[...] = given
     return mine  # type: ignore[no-any-return]
+
+
+def _lend_truths(given: np.ndarray[Any, Any], type: ArrayType, free: list[BorrowedBuffer]) -> BorrowedBuffer:
+    """As `_lend`, of bools as 0 and 1."""
+    return _lend(truths(given), type, free)
 
 
 _scalar_buffers: Bounded[Any, Any] = Bounded(MAX_SCALARS)

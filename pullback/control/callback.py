@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray, host_of
+from pullback.core.array import Array, HostArray, host_of, truths
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -187,4 +187,4 @@ def conform(value: Any, type: ArrayType, name: str) -> HostArray:
         raise DtypeError(
             f"{name} has dtype {array.dtype}, but result_shape_dtypes says {type}. Convert it in the callback (.astype)."
         )
-    return array.astype(type.dtype, copy=False)
+    return truths(array) if array.dtype == np.bool_ == type.dtype else array.astype(type.dtype, copy=False)

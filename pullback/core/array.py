@@ -96,6 +96,7 @@ class Array(ArrayMethods):
         host = host_of(self)
         if host.__class__ is np.ndarray:
             self._host = host = frozen(host)
+            return host.view()  # whose shape and dtype the caller may set
         return host
 
     def view(self, dtype: DTypeLike = None) -> Any:
@@ -356,6 +357,13 @@ def aligned_empty(shape: Shape, dtype: DType) -> HostArray:
     return memory[start : start + count].view(dtype).reshape(shape)
 
 
+def truths(value: HostArray) -> HostArray:
+    """Bools of NumPy's in memory of their own, as 0 and 1: where bytes were viewed as bools there may be others, which count as
+    true for NumPy, while XLA computes with them."""
+    out = aligned_empty(value.shape, value.dtype) if value.nbytes >= ALIGNED_BYTES else np.empty(value.shape, value.dtype)
+    return np.not_equal(np.asarray(value).view(np.uint8), 0, out=out)
+
+
 class _Copied(threading.local):
     """How many NumPy arrays this thread has copied the values of: what was traced meanwhile may hold values that change."""
 
@@ -368,7 +376,7 @@ copied = _Copied()
 def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
     """An Array of a NumPy array's values; copied, since whoever made it can still write to it.
 
-    Without `copy` it borrows the memory, for as long as nobody keeps the Array.
+    Without `copy` it borrows the memory, for as long as nobody keeps the Array; but for bools, which it looks through.
     """
     dtype = value.dtype
     if value.__class__ is not np.ndarray and hasattr(value, "mask"):
@@ -383,6 +391,8 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
         copied.count += 1
     if wanted is not dtype:
         value = np.asarray(value).astype(wanted)
+    elif dtype == np.bool_ and isinstance(value, np.ndarray):
+        value = truths(value)
     elif can_change:
         if value.nbytes >= ALIGNED_BYTES:
             source, value = value, aligned_empty(value.shape, dtype)

@@ -85,7 +85,7 @@ class Tiered(Executable):
             self._told = True
             warn(
                 f"The best code of jit({self.name}) could not be compiled, so calls go on with the code that was compiled"
-                f" quickly: {self.failure}. `.lower(...).compile()` raises the error itself."
+                f" quickly: {self.failure.rstrip('.')}. `.lower(...).compile()` raises the error itself."
             )
         return self._best
 
@@ -124,7 +124,7 @@ def stage(found: Executable | None) -> str:
     if not isinstance(found, Tiered) or found._best is not None:
         return "The best code runs it."
     if found.failure is not None:
-        return f"Code that was compiled quickly runs it; the best code could not be compiled: {found.failure}."
+        return f"Code that was compiled quickly runs it; the best code could not be compiled: {found.failure.rstrip('.')}."
     if found.begun:
         return "Code that was compiled quickly runs it, while the best code is compiled in the background."
     return (

@@ -78,6 +78,10 @@ QUICK: tuple[tuple[str, Any], ...] = (
     ("xla_cpu_parallel_codegen_split_count", 1),
 )
 
+# Those of them that this jaxlib turns out to lack, and how XLA says so. Compiling is slower without them.
+_missing: set[str] = set()
+_MISSING = re.compile(r"No such compile option: '(\w+)'")
+
 # The line of a module that XLA complains of, and what it says; and what stands behind a line of a located module.
 _REFUSED = re.compile(r'-"?:(\d+):\d+: (?:error: )?(.*)')
 _PLACE = re.compile(r'"(?:.*?/)*([^/]*?)"\("(.*?)":(\d+)')
@@ -231,6 +235,10 @@ class XlaBackend(Backend):
         try:
             loaded = there._load(lowered, options)
         except Exception as error:
+            missing = _MISSING.search(str(error))
+            if options.quick and missing and missing[1] in dict(QUICK) and missing[1] not in dict(options.flags):
+                _missing.add(missing[1])
+                return self.compile(program, options, donated)
             refusal = self._refusal(error, program, options, donated)
             if refusal is None:
                 raise
@@ -303,7 +311,7 @@ class XlaBackend(Backend):
 def xla_flags(there: XlaBackend, options: CompileOptions) -> tuple[tuple[str, Any], ...]:
     """XLA's options that ours stand for, and those that the user gave."""
     quick = (QUICK if there.platform == "cpu" else QUICK[:1]) if options.quick else ()
-    return (*quick, *options.flags)
+    return (*[(name, value) for name, value in quick if name not in _missing], *options.flags)
 
 
 def kept_inputs(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> tuple[int, ...]:

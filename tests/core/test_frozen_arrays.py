@@ -253,3 +253,13 @@ def test_constants_shared_by_everyone_cannot_be_donated_away() -> None:
         assert two == 2.0
         donating(two)
         assert pb.grad(lambda x: x * x)(3.0) == 6.0
+
+
+@pytest.mark.parametrize("change", ["host.shape = (2, 2)", "host.dtype = np.int8"])
+def test_what_is_done_to_the_shape_of_a_view_is_not_done_to_the_array(change: str) -> None:
+    x = pnp.arange(4.0)
+    host = x.host
+    exec(change)
+    assert host.shape != (4,)
+    assert x.host.shape == (4,) and x.host.dtype == np.float32
+    assert np.asarray(x).tolist() == [0.0, 1.0, 2.0, 3.0]

@@ -27,7 +27,7 @@ from pullback.core.dtypes import DTYPES, kind
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
-from pullback.engine import tiers
+from pullback.engine import tiers, xla
 from pullback.engine.backend import Executable
 from pullback.engine.tiers import Tiered
 from pullback.native.checked import apart
@@ -513,7 +513,7 @@ HEAD = """
 import os, sys, threading, warnings
 import numpy as np
 import pullback as pb
-from pullback.engine import tiers
+from pullback.engine import tiers, xla
 pnp = pb.numpy
 compile_program, begun, gate = tiers.compile_program, threading.Event(), threading.Event()
 def gated(*args):
@@ -603,3 +603,15 @@ assert len(f._signatures) == 2 and not any(one.executable.quick for one in f._si
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("missing", range(len(xla.QUICK)))
+def test_a_jaxlib_that_lacks_an_option_compiles_without_it(missing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = list(xla.QUICK)
+    options[missing] = ("xla_that_was_removed", options[missing][1])
+    monkeypatch.setattr(xla, "QUICK", tuple(options))
+    monkeypatch.setattr(xla, "_missing", set())
+    with native_mode("off"):
+        f = pb.jit(lambda x: x @ x + missing, tiered=True)
+        assert f(np.eye(2)).host.tolist() == (np.eye(2) + missing).tolist()
+    assert xla._missing == {"xla_that_was_removed"}
