@@ -439,5 +439,5 @@ def lower_program(
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
-    options, extra = cpu_settings(made.loops, made.barriers, largest(program)) if platform == "cpu" else ({}, {})
+    options, extra = cpu_settings(made.loops, made.barriers, largest(program), text) if platform == "cpu" else ({}, {})
     return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts))

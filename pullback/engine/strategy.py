@@ -36,10 +36,16 @@ Microseconds, divided and undivided (float32, two cores, least of 60 turns):
     128 units                     187  648                      163  179
     256 units                     703  3415                     620  725
     512 units                     1732 6678                     1642 7061
+
+It gives reductions, with what is elementwise around them, to a library (YNNPACK) whose maximum and minimum leave NaN out: sums
+of `maximum(x, 0)`, the largest elements of arrays and of windows were numbers where they are NaN (jaxlib 0.10.2, from 4096
+elements on). So a module that takes extremes of floating-point numbers keeps its reductions. A sum of 2^20 numbers then takes
+1.5 to 3 times as long, their largest 5 to 10 times: the native tier takes large extremes out of it (`ops/reduce.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,21 +58,28 @@ SMALL_BYTES = 1_000_000
 _STRATEGY = "xla_cpu_small_while_loop_byte_threshold"
 _THRESHOLD = 1 << 40  # bytes, more than any loop touches
 
+# What XLA gives to the library: by default these, and reductions.
+LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
+_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
+_EXTREMES = re.compile(r"stablehlo\.(?:maximum|minimum)\b.*[x<]b?f(?:16|32|64)>")
+
 UNDIVIDED_BYTES = 1 << 18  # Kernels are not divided among threads where no array takes more.
 
 
-def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
     """XLA's options for a module.
 
     Arguments:
         steps: what a step of each of its loops costs. barriers: whether barriers have to last.
-        largest: the bytes of its largest array.
+        largest: the bytes of its largest array. text: the module.
 
     Returns:
         The options by their names: those that all platforms know, and those that the CPU's compiler alone does.
     """
     skipped = ["cse_barrier_expander"] * barriers + ["cpu-parallel-task-assigner"] * (largest <= UNDIVIDED_BYTES)
     options = {"xla_disable_hlo_passes": ",".join(skipped)} if skipped else {}
+    if _EXTREMES.search(text):
+        options[LIBRARY] = _PRODUCTS
     if barriers:
         return options, {_STRATEGY: 0}
     if not steps or any(step.flops > SMALL_FLOPS or step.bytes > SMALL_BYTES for step in steps):

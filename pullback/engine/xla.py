@@ -236,7 +236,8 @@ class XlaBackend(Backend):
             loaded = there._load(lowered, options)
         except Exception as error:
             missing = _MISSING.search(str(error))
-            if options.quick and missing and missing[1] in dict(QUICK) and missing[1] not in dict(options.flags):
+            ours = dict(QUICK if options.quick else ()) | lowered.options
+            if missing and missing[1] in ours and missing[1] not in dict(options.flags):
                 _missing.add(missing[1])
                 return self.compile(program, options, donated)
             refusal = self._refusal(error, program, options, donated)
@@ -297,7 +298,8 @@ class XlaBackend(Backend):
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
         lib, device = jaxlib(), self.raw_devices[options.device.id]
-        given = lib.compile_options((*lowered.options.items(), *xla_flags(self, options)), lowered.extra, device)
+        chosen = [(name, value) for name, value in lowered.options.items() if name not in _missing]
+        given = lib.compile_options((*chosen, *xla_flags(self, options)), lowered.extra, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))

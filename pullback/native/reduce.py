@@ -76,7 +76,7 @@ class Reduction:
 
     @property
     def merging(self) -> Any:
-        return self.merge if self.how == "add" and is_float(self.kind) else None
+        return self.merge if self.how in ("add", "multiply") and is_float(self.kind) else None
 
     def started(self, value: Value) -> Value:
         """With `init` taken into account."""

@@ -95,6 +95,29 @@ def _limit(dtype, infinity, name, truth):
     return np.asarray(truth if kind(dtype) == "b" else getattr(np.iinfo(dtype), name), dtype)
 
 
+# Extremes of so many floating-point numbers, and more, the native tier takes out of XLA's programs: see `engine/strategy.py`.
+MANY = 4096
+
+
+def _natively(write, x):
+    """What the rule's operation makes of x as code of our own, where XLA takes long for it; else None."""
+    if kind(x.dtype) != "f" or math.prod(x.shape) < MANY:
+        return None
+    found = write.offload([x])
+    return None if found is None else found[0]
+
+
+def _extreme(combine, name, start):
+    """As `reducing`, of an extreme."""
+    evaluate, plain = reducing(combine, name, start)
+
+    def lower(primitive, write, x, *, axes):
+        found = _natively(write, x)
+        return plain(primitive, write, x, axes=axes) if found is None else found
+
+    return evaluate, lower
+
+
 class Extreme(Reduction):
     """The extreme element along `axes`; where several share it, they share the derivative equally. Where it is NaN, so is the
     derivative with respect to every element, in forward and in reverse mode. Complex numbers are in the order of their real
@@ -124,14 +147,14 @@ class Extreme(Reduction):
 class reduce_max(Extreme):
     """The largest element along `axes`, which vanish; NaN if there is one; of none, the smallest value of the dtype."""
 
-    evaluate, lower = reducing(np.maximum, "stablehlo.maximum", lowest)
+    evaluate, lower = _extreme(np.maximum, "stablehlo.maximum", lowest)
 
 
 @primitive
 class reduce_min(Extreme):
     """The smallest element along `axes`, which vanish; NaN if there is one; of none, the largest value of the dtype."""
 
-    evaluate, lower = reducing(np.minimum, "stablehlo.minimum", highest)
+    evaluate, lower = _extreme(np.minimum, "stablehlo.minimum", highest)
 
 
 class Logic(Reduction):
@@ -227,6 +250,9 @@ def finding(find, name, start):
     def lower(write, x, *, axis, index_dtype):
         if write.platform == "native":
             return _found_in_one_pass(write, name, x, start(x.dtype), axis, index_dtype)
+        found = _natively(write, x)
+        if found is not None:
+            return found
         return _first_where(write, x, write.reduce(name, x, start(x.dtype), (axis,)), axis, index_dtype)
 
     return evaluate, lower

@@ -1,4 +1,5 @@
-"""Derivatives of extremes in compiled code, which may compute an operand again, and round it differently, where it is used."""
+"""Extremes in compiled code: their derivatives, where an operand may be computed again, and rounded differently, where it is used;
+and NaN, which a library that XLA calls leaves out."""
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 import pullback as pb
 from pullback import lax
 from pullback import numpy as pnp
+from pullback.native.choice import native_mode
 
 # Each of an array of an even number of elements; operands of which a compiler would rather compute twice than keep.
 EXTREMES = {
@@ -44,3 +46,41 @@ def test_compiled_derivatives_find_the_winners_that_eager_ones_find(extreme, ope
         x = pnp.asarray(rng.normal(size=100).astype(np.float32))
         for derivative in (pb.grad(f), along, pb.jacfwd(along)):
             np.testing.assert_allclose(pb.jit(derivative)(x), derivative(x), rtol=2e-4, atol=2e-5)
+
+
+MISSING = {
+    "sum of maxima": (lambda x: pnp.sum(pnp.maximum(x, 0.5)), lambda x: np.sum(np.maximum(x, 0.5))),
+    "sums of minima": (lambda x: pnp.sum(pnp.minimum(x, 0.5), 1), lambda x: np.sum(np.minimum(x, 0.5), 1)),
+    "sums of rectified products": (
+        lambda x: pnp.sum(pnp.maximum(x @ pnp.ones((x.shape[1], 90), x.dtype), 0), 1),
+        lambda x: np.sum(np.maximum(x @ np.ones((x.shape[1], 90), x.dtype), 0), 1),
+    ),
+    "clipped": (lambda x: pnp.sum(lax.clamp(x.dtype.type(0), x, x.dtype.type(1))), lambda x: np.sum(np.clip(x, 0, 1))),
+    "windows": (
+        lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID"),
+        lambda x: x.reshape(x.shape[0] // 2, 2, x.shape[1] // 2, 2).max((1, 3)),
+    ),
+    **{
+        f"{name} along {axis}": (
+            lambda x, n=name, a=axis: getattr(pnp, n)(x, a),
+            lambda x, n=name, a=axis: getattr(np, n)(x, a),
+        )
+        for name in ("max", "min", "argmax", "argmin")
+        for axis in (None, 0, 1)
+    },
+}
+
+
+@pytest.mark.parametrize("mode", ["off", "on", "always"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("name", MISSING)
+def test_nan_is_left_out_of_no_extreme(name, dtype, mode):
+    x = np.random.default_rng(0).random((64, 100)).astype(dtype)
+    x[5, 7], x[40, ::9] = np.nan, np.nan
+    function, expected = MISSING[name]
+    with native_mode(mode):
+        found, beside = np.asarray(pb.jit(function)(x)), np.asarray(pb.jit(lambda x: function(x) + pnp.sum(x @ x.T) * 0)(x))
+    wanted = np.asarray(expected(x))
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    assert np.isnan(beside).all()
+    np.testing.assert_allclose(found, wanted, rtol=2e-2 if dtype is np.float16 else 1e-5)
