@@ -1,5 +1,5 @@
-"""Extremes in compiled code: their derivatives, where an operand may be computed again, and rounded differently, where it is used;
-and NaN, which a library that XLA calls leaves out."""
+"""Extremes in compiled code: derivatives, where an operand may be computed again, and rounded otherwise, where it is used; and
+NaN, which a library that XLA calls leaves out."""
 
 import numpy as np
 import pytest
