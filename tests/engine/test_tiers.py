@@ -27,7 +27,7 @@ from pullback.core.dtypes import DTYPES, kind
 from pullback.core.errors import DtypeError
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import type_of
-from pullback.engine import tiers, xla
+from pullback.engine import strategy, tiers, xla
 from pullback.engine.backend import Executable
 from pullback.engine.tiers import Tiered
 from pullback.native.checked import apart
@@ -614,4 +614,12 @@ def test_a_jaxlib_that_lacks_an_option_compiles_without_it(missing: int, monkeyp
     with native_mode("off"):
         f = pb.jit(lambda x: x @ x + missing, tiered=True)
         assert f(np.eye(2)).host.tolist() == (np.eye(2) + missing).tolist()
+    assert xla._missing == {"xla_that_was_removed"}
+
+
+def test_a_jaxlib_that_lacks_a_modules_option_compiles_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strategy, "LIBRARY", "xla_that_was_removed")
+    monkeypatch.setattr(xla, "_missing", set())
+    with native_mode("off"):
+        assert pb.jit(lambda x: pb.numpy.maximum(x, 2.5) - 7.25)(np.eye(2)).host.tolist() == [[-4.75] * 2] * 2
     assert xla._missing == {"xla_that_was_removed"}
