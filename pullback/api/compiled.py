@@ -385,8 +385,8 @@ class Jitted(NativeCallable):
 
         Example:
             >>> import pullback as pb
-            >>> f = pb.jit(lambda x: pb.numpy.sort(x), tiered=True)
-            >>> x = pb.numpy.arange(1000.0)
+            >>> f = pb.jit(lambda x: x @ x, tiered=True)
+            >>> x = pb.numpy.eye(100)
             >>> before = f(x)
             >>> f.block_until_compiled()
             >>> f.explain(x).now

@@ -235,9 +235,8 @@ class XlaBackend(Backend):
         try:
             loaded = there._load(lowered, options)
         except Exception as error:
-            missing = _MISSING.search(str(error))
-            ours = dict(QUICK if options.quick else ()) | lowered.options
-            if missing and missing[1] in ours and missing[1] not in dict(options.flags):
+            ours = {**dict(QUICK if options.quick else ()), **lowered.options}.keys() - dict(options.flags)
+            if (missing := _MISSING.search(str(error))) and missing[1] in ours:
                 _missing.add(missing[1])
                 return self.compile(program, options, donated)
             refusal = self._refusal(error, program, options, donated)
@@ -298,8 +297,7 @@ class XlaBackend(Backend):
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
         lib, device = jaxlib(), self.raw_devices[options.device.id]
-        chosen = [(name, value) for name, value in lowered.options.items() if name not in _missing]
-        given = lib.compile_options((*chosen, *xla_flags(self, options)), lowered.extra, device)
+        given = lib.compile_options(xla_flags(self, lowered, options), lowered.extra, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
             made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
@@ -310,10 +308,10 @@ class XlaBackend(Backend):
         return made
 
 
-def xla_flags(there: XlaBackend, options: CompileOptions) -> tuple[tuple[str, Any], ...]:
-    """XLA's options that ours stand for, and those that the user gave."""
+def xla_flags(there: XlaBackend, lowered: Lowered, options: CompileOptions) -> tuple[tuple[str, Any], ...]:
+    """XLA's options: those of a module, those that ours stand for, and those that the user gave."""
     quick = (QUICK if there.platform == "cpu" else QUICK[:1]) if options.quick else ()
-    return (*[(name, value) for name, value in quick if name not in _missing], *options.flags)
+    return (*[own for own in (*lowered.options.items(), *quick) if own[0] not in _missing], *options.flags)
 
 
 def kept_inputs(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> tuple[int, ...]:
@@ -360,8 +358,8 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
     lib = jaxlib()
     return {
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
-        "settings": repr((sorted(lowered.options.items()), sorted(lowered.extra.items()))),
-        "optimization": repr(xla_flags(there, options)),
+        "settings": repr(sorted(lowered.extra.items())),
+        "optimization": repr(xla_flags(there, lowered, options)),
         "device": repr(options.device.id),
         "devices": repr(len(there.devices)),
         "platform": there.platform,

@@ -47,7 +47,8 @@ def test_the_minimum_that_scipy_finds(name, dtype):
         assert found.x.dtype == found.fun.dtype == x.dtype
         np.testing.assert_allclose(found.x, theirs.x, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(found.jac, pb.grad(f)(found.x), rtol=1e-3, atol=1e-3)
-        assert int(found.nit) <= 2 * theirs.nit and int(found.nfev) == int(found.njev) <= 2 * theirs.nfev
+        assert int(found.nit) <= 2 * theirs.nit and int(found.nfev) == int(found.njev)
+        assert int(found.nfev) <= 2 * theirs.nfev or rounded  # then the last search tries all of its steps
 
 
 def test_the_inverse_of_the_hessian_of_a_parabola():
