@@ -17,6 +17,7 @@ from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
 from pullback.native.kernel import PARALLEL, SECONDS_A_WEIGHT
 from pullback.native.math import FUNCTIONS
+from pullback.ops.reduce import MANY
 from pullback.ops.sort import FEW
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
@@ -72,6 +73,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"its weight is above ([\d,]+)": lambda: PARALLEL,
     r"on at least (\d+) elements": lambda: clusters.LEAST,
     r"sorts of more than (\d+) elements": lambda: FEW,
+    r"among (\d+) floating-point": lambda: MANY,
     r"at most (\d+) are added": lambda: flow._TERMS,
     r"more than ([\de-]+) of the largest": lambda: TOLERANCE["float32"],
     r"\(([\de-]+) in float64": lambda: TOLERANCE["float64"],
