@@ -87,6 +87,15 @@ def at_places(code: Code, memory: Memory, value: Value, places: Places) -> None:
             code.store(code.lane(value, lane), code.offset(pointer, [(lane * step, size_of(memory.kind))]))
 
 
+def rooms(code: Code, node: Node, targets: Targets) -> list[Memory]:
+    """Memory for the results of an operation: where they are to be, but for those that are to be read from registers."""
+    made = []
+    for name in node.results:
+        target = None if fits(name.shape, kind_of(name)) else targets.get(name.name)
+        made.append(room(code, name.shape, kind_of(name), target))
+    return made
+
+
 def result(code: Code, memory: Memory) -> Array:
     return in_registers(code, memory) if fits(memory.shape, memory.kind) else memory
 
@@ -98,10 +107,7 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
     code, params, (body,) = it.code, node.params, node.graphs
     axis, reverse = params["axis"], params["reverse"]
     shape = operands[0].shape
-    outs = []
-    for name in node.results:
-        target = None if fits(shape, kind_of(name)) else targets.get(name.name)
-        outs.append(room(code, shape, kind_of(name), target))
+    outs = rooms(code, node, targets)
     if not math.prod(shape):
         return list(outs)
     count = len(outs)

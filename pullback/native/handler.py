@@ -143,20 +143,23 @@ _lock = threading.RLock()
 
 def part(kernel: Kernel) -> Part | None:
     """A kernel as what XLA's programs can call once it is registered; None if there are as many already as there may be."""
-    name = f"pullback_native_{compiling.key(text(kernel), compiling.host())}"
+    source = text(kernel)
+    name = f"pullback_native_{compiling.key(source, compiling.host())}"
     with _lock:
         if name not in _names and len(_names) >= MAX_HANDLERS:
             return None
         _names.add(name)
     memory = kernel.workspace + kernel.shared
-    return Part(name, functools.partial(_register, name, kernel), kernel.constants, memory + ALIGNMENT if memory else 0)
+    return Part(
+        name, functools.partial(_register, name, source, kernel.divided), kernel.constants, memory + ALIGNMENT if memory else 0
+    )
 
 
-def _register(name: str, kernel: Kernel) -> None:
+def _register(name: str, source: str, divided: bool) -> None:
     with _lock:
         if name not in _handlers:
-            code = compiling.loaded(text(kernel), ("handler", "share"))
-            if kernel.divided:
+            code = compiling.loaded(source, ("handler", "share"))
+            if divided:
                 ctypes.c_uint64.from_address(code.addresses["share"]).value = pool.share()
             jaxlib().register_handler(name, code.addresses["handler"])
             _handlers[name] = code

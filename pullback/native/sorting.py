@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pullback.native import elementwise, flow
-from pullback.native.along import Along, at_places, result
+from pullback.native.along import Along, at_places, result, rooms
 from pullback.native.arrays import (
     Array,
     Formula,
@@ -33,12 +33,11 @@ from pullback.native.arrays import (
     at_first,
     block_lanes,
     filled,
-    fits,
     pointer_to,
     room,
     store,
 )
-from pullback.native.emit import Emitter, Targets, add_rule, kind_of, place_value
+from pullback.native.emit import Emitter, Targets, add_rule, place_value
 from pullback.native.graph import Node
 from pullback.native.ir import BITS, Code, Index, Value, is_float, is_signed, size_of
 
@@ -137,10 +136,7 @@ class _Sort:
         self.length = self.shape[self.axis]
         self.itself = [x.name for x in node.operands] == [node.operands[0].name] * 2 and not self.descending
         self.ranks = [_rank_kind(kind) for kind in self.kinds[: self.keys]]
-        self.outs = []
-        for name in node.results:
-            target = None if fits(name.shape, kind_of(name)) else targets.get(name.name)
-            self.outs.append(room(self.code, name.shape, kind_of(name), target))
+        self.outs = rooms(self.code, node, targets)
 
     def results(self) -> list[Array]:
         if self.length <= EXCHANGED:

@@ -12,7 +12,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback.native.choice import choose, native_mode
 
-__all__ = ["COMPILED", "LOOPED", "OURS", "WORKLOADS", "Workload", "compiled", "leaves", "looped", "refusal"]
+__all__ = ["COMPILED", "LOOPED", "OURS", "WORKLOADS", "Workload", "compiled", "leaves", "looped", "refusal", "unlike"]
 
 Function = Callable[..., Any]
 COMPILED = {"xla": "off", "native": "always"}  # with what mode
@@ -36,6 +36,24 @@ def compiled(function: Function, how: str) -> Function:
             return run(*args)
 
     return call
+
+
+def unlike() -> Any:
+    """A primitive whose rules for the two back ends differ: XLA negates, native code takes the absolute value."""
+
+    @pb.primitive
+    class unlike:
+        elementwise = True
+
+        def result_type(x: Any) -> Any:
+            return x
+
+        def lower(write: Any, x: Any) -> Any:
+            return write.elementwise("stablehlo.negate", x)
+
+        platforms = {"native": lambda write, x: write.elementwise("stablehlo.abs", x)}  # noqa: RUF012
+
+    return unlike
 
 
 def looped(function: Function, in_axes: Any = 0) -> Function:

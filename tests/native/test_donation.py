@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from handwritten_kernels import adding_one, at_once, descriptor_of, endless, needs_entry
+from programs import unlike
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -345,20 +346,8 @@ def test_both_tiers_are_compared_and_the_argument_is_gone() -> None:
         with pytest.raises(pb.errors.DonatedBufferError, match="Argument x of"):
             function(x)
 
-    @pb.primitive
-    class differing:
-        elementwise = True
-
-        def result_type(x: Any) -> Any:
-            return x
-
-        def lower(write: Any, x: Any) -> Any:
-            return write.elementwise("stablehlo.negate", x)
-
-        platforms = {"native": lambda write, x: write.elementwise("stablehlo.abs", x)}  # noqa: RUF012
-
     with native_mode("check"), pytest.raises(pb.errors.TierMismatch):
-        pb.jit(lambda x: differing(x), donate_argnums=0)(made())
+        pb.jit(unlike(), donate_argnums=0)(made())
 
 
 def test_unused_donations_are_reported() -> None:

@@ -35,6 +35,7 @@ from handwritten_kernels import (
     needs_entry,
     sum_and_difference,
 )
+from programs import unlike
 
 import pullback as pb
 from pullback.core.array import Array, BorrowedArray
@@ -831,19 +832,7 @@ def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
 def test_a_mode_holds_for_functions_that_were_called_before() -> None:
     """Of a primitive whose rules for the two back ends differ."""
 
-    @pb.primitive
-    class who:
-        elementwise = True
-
-        def result_type(x: Any) -> Any:
-            return x
-
-        def lower(write: Any, x: Any) -> Any:
-            return write.elementwise("stablehlo.negate", x)
-
-        platforms = {"native": lambda write, x: write.elementwise("stablehlo.abs", x)}  # noqa: RUF012
-
-    run, x = pb.jit(who), np.ones(2, np.float32)
+    run, x = pb.jit(unlike()), np.ones(2, np.float32)
     assert run(x)[0] == 1.0
     for _ in range(2):
         with native_mode("off"):
