@@ -236,9 +236,23 @@ def convert(code: Code, x: Value, kind: str) -> Value:
         out = code.pure(f"{'sitofp' if is_signed(x.kind) else 'uitofp'} {x} to {to}", kind, lanes)
         return code.rounded(out, kind) if kind in _HELD else out
     if is_float(x.kind):
-        types = f"{Value('', kind, lanes).mangled}.{x.mangled}"
-        return code.intrinsic(f"fpto{'s' if is_signed(kind) else 'u'}i.sat", x, kind=kind, of=types)
+        return _cut(code, x, kind)
     return code.convert_integer(x, kind)
+
+
+def _cut(code: Code, x: Value, kind: str) -> Value:
+    """A float without its fraction, as an integer: the nearest there is, 0 for NaN. LLVM's instruction for that takes vectors
+    apart on x86."""
+    lanes = x.lanes
+    least, most = limits(kind)
+    low, end = [code.constant(number, x.kind, lanes) for number in (least, most + 1)]  # powers of two, or 0
+    above, below = code.compare("ge", x, end), code.compare("lt", x, low)
+    inside = code.binary("and", code.compare("ge", x, low), code.compare("lt", x, end))
+    usual = code.select(inside, x, code.constant(0, x.kind, lanes))
+    how = "fptosi" if is_signed(kind) else "fptoui"
+    out = code.pure(f"{how} {usual} to {Value('', kind, lanes).type}", kind, lanes)
+    out = code.select(below, code.constant(least, kind, lanes), out)
+    return code.select(above, code.constant(most, kind, lanes), out)
 
 
 def _convert(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:
