@@ -78,7 +78,7 @@ from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
 from pullback.native import compile as compiling
-from pullback.native import entry, handler
+from pullback.native import entry, handler, pool
 from pullback.native.build import build
 from pullback.native.checked import CheckedExecutable
 from pullback.native.clusters import SAVED, grouped
@@ -94,13 +94,13 @@ from pullback.program.program import Program
 
 LIGHT = 200_000  # weight, some 30 us: up to here XLA's beginning, and its kernels', are what counts
 KEYED = 100_000  # below it a program of random keys, which takes the general path through the entry, is better left to XLA
-LIGHT_STEP = 300_000  # of one step of a loop
-SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second thread helps us, its threads have done it
-HEAVY = 200_000_000  # weight: of what is so heavy, nothing is known to be better by rows
-LARGE_PRODUCT, LARGE_STEP = 80**3, 50**3  # multiplications, of a product of matrices and of one in the step of a loop
-WINDOWS = 1_000_000  # weight of a program with convolutions: XLA takes 60 us to begin one
+ALONE = 1_500_000  # of what one thread computes, if XLA is not quick in it, on two processors
+LIGHT_STEP = 2_500_000  # of one step of a loop, likewise
+WINDOWS = 1_000_000  # of a program with convolutions: XLA takes 60 us to begin one
+LARGE_PRODUCT, LARGE_STEP = 4_000_000, 500_000  # multiplications times bytes, of a product of matrices, in the step of a loop
 GIVEN = 1 << 20  # bytes of results for which XLA uses donated memory: what is one pass over rows takes no longer there
 LARGE_TRANSPOSE = 1 << 15  # elements: beyond, each is in another line of the cache
+COPIED = 1 << 22  # bytes of arrays that are put together in memory first: too many, unless much is computed of them
 MOST_FLOPS = 1e11  # of a Program that is looked at at all
 
 MODES = ("off", "on", "check", "always")
@@ -260,8 +260,8 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         graph = record(program)
         inside = [part for node in graph.nodes for part in node.graphs]
         for part, limit in [(graph, LARGE_PRODUCT), *[(part, LARGE_STEP) for part in inside]]:
-            product = _largest_product(part, part is not graph)
-            if wanted != "always" and product > limit:
+            product, size = _largest_product(part, part is not graph)
+            if wanted != "always" and product * size > limit:
                 return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
@@ -277,17 +277,24 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         return _xla(f"it is light, and takes or returns random keys: {estimate}")
     if kernel.weight <= (WINDOWS if any([node.name == "convolution" for node in graph.nodes]) else LIGHT):
         return _native(kernel, f"it is light: {estimate}")
-    if step is not None and step <= LIGHT_STEP:
+    if step is not None and step <= _for_threads(LIGHT_STEP):
         return _native(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
     if kernel.sorting >= kernel.weight / 2:
         return _native(kernel, f"most of it is sorting: {estimate}")
-    if kernel.by_rows and kernel.weight <= SHORT and not _pays(graph):
-        return _xla(f"XLA is as quick in its elementwise operations: {estimate}")
     if kernel.by_rows and given > GIVEN:
         return _xla(f"{given} bytes of results take the place of donated arguments, which spares XLA the memory")
-    if kernel.by_rows and kernel.weight <= HEAVY:
+    if kernel.workspace > COPIED and kernel.weight < kernel.workspace / 4 and step is None:
+        return _xla(f"it would first put {kernel.workspace} bytes together in memory; {estimate}")
+    if kernel.by_rows:
         return _native(kernel, f"it is one pass over rows; {estimate}")
+    if kernel.weight <= _for_threads(ALONE) and _pays(graph):
+        return _native(kernel, f"XLA is not quick in it: {estimate}")
     return _xla(f"it is heavy, and no pass over rows: {estimate}")
+
+
+def _for_threads(limit: int) -> float:
+    """A limit for code that runs on one thread, measured on two processors: more of them divide XLA's work."""
+    return max(LIGHT, 2 * limit / max(2, pool.thread_count()))
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:
@@ -297,18 +304,19 @@ def _nodes(graph: Graph) -> Iterator[Node]:
             yield from _nodes(inner)
 
 
-def _largest_product(graph: Graph, vectors: bool) -> int:
-    """The multiplications of the largest product of matrices; `vectors`, whether those with a vector count: of a large matrix
-    memory sets the time, in a step of a loop it stays in the cache."""
-    found = [0]
+def _largest_product(graph: Graph, vectors: bool) -> tuple[int, int]:
+    """The multiplications of the largest product of two matrices, and the bytes of a number; `vectors`, whether those with a
+    vector count: of a large matrix memory sets the time, in a step of a loop it stays in the cache."""
+    found = [(0, 1)]
     for node in _nodes(graph):
         if node.name == "dot_general":
-            used = node.params["dot_dimension_numbers"].get("lhs_contracting_dimensions", ())
-            summed = math.prod([node.operands[0].shape[axis] for axis in used])
+            numbers, shape = node.params["dot_dimension_numbers"], node.operands[0].shape
+            summed = math.prod([shape[axis] for axis in numbers.get("lhs_contracting_dimensions", ())])
+            batch = math.prod([shape[axis] for axis in numbers.get("lhs_batching_dimensions", ())])
             count = summed * math.prod(node.results[0].shape)
             if vectors or count > max([math.prod(operand.shape) for operand in node.operands]):
-                found.append(count)
-    return max(found)
+                found.append((count // max(batch, 1), max(4, node.results[0].dtype.itemsize)))
+    return max(found, key=math.prod)
 
 
 def _pays(graph: Graph) -> bool:

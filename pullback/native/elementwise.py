@@ -70,13 +70,16 @@ def _arithmetic(code: Code, name: str, operands: list[Value], params: Any, kind:
 def _quotient(code: Code, how: str, x: Value, y: Value, of_zero: Value) -> Value:
     """A quotient or remainder of integers; the machine's would end the process where y is 0, or the result too large."""
     kind, lanes = x.kind, x.lanes
+    how = f"{'s' if is_signed(kind) else 'u'}{how}"
+    if y.number not in (None, 0, -1):
+        return code.binary(how, x, y)
     none = code.compare("eq", y, code.constant(0, kind, lanes))
     unsafe = none
     if is_signed(kind):
         least = code.compare("eq", x, code.constant(limits(kind)[0], kind, lanes))
         unsafe = code.binary("or", none, code.binary("and", least, code.compare("eq", y, code.constant(-1, kind, lanes))))
     divisor = code.select(unsafe, code.constant(1, kind, lanes), y)
-    out = code.binary(f"{'s' if is_signed(kind) else 'u'}{how}", x, divisor)
+    out = code.binary(how, x, divisor)
     return code.select(none, of_zero, out)
 
 
