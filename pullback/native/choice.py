@@ -10,9 +10,9 @@ computes what is large on all processors. Code of our own begins at once and kee
 - of the rest, which one thread computes, loops with steps of some weight (`LIGHT_STEP`), for XLA takes up to six times the work
   for them, and what is not elementwise, up to `ALONE`. Both limits hold for two processors, and shrink where there are more.
 
-It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes, what
-copies large arrays together and computes little of them (the system gives memory anew for that in each call, 0.2 to 0.6 ns a
-byte: `COPIED`), nor what has no native rule.
+It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes,
+what copies large arrays together and computes little of them (the system gives memory anew for that in each call, which takes
+0.2 to 0.6 ns a byte: `COPIED`), nor what has no native rule.
 
 Results of native code have memory of their own, and XLA's may take that of donated arguments: one pass over 1, 4 and 16 MB that
 are given takes XLA 20, 55 and 110 us, native code, to which the system gives new memory, 23, 90 and 470. So passes over more
