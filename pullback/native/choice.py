@@ -57,11 +57,11 @@ the stroke what is left to XLA for it. Where one line says two things, float32 c
     2 concatenate(x, y), 4096 / 2^16 / 2^20 each       3.1  1.0 | 0.4
     float16 and bfloat16, tanh and so on, 2^16         1.6  1.9
     hash of 100 / 2^16 / 2^20 integers; x // 7, 2^16   9.4  1.3  1.1; 1.3
-    cholesky, solve of 8 / 32 / 64; hessian of 8       12  2.7  1.2; 8  1.9  0.6; 12
+    cholesky of 8 / 32 / 48 / 64; hessian of 8         12  2.6  1.4  1.2; 9.8  1.9  0.9 | 0.6; 12
 
 Of 616 programs, what is chosen is not within 0.8 of the better for about twenty: tanh of 2^16 and more float64 numbers, which
-XLA computes in two thirds of the work; divisions by a sum in a loop, where XLA multiplies; factorizations of 64x64 float64
-matrices; elementwise functions of two shapes in float32.
+XLA computes in two thirds of the work; divisions by a sum in a loop, where XLA multiplies; elementwise functions of two shapes
+in float32; convolutions in float64, in which XLA is slow.
 
 Of a program that is XLA's, loops for which the same is true are native code that XLA calls (`handler.py`), and so are groups of
 elementwise operations that XLA is slow in (`clusters.py`). The engine asks for them while it writes the program that is to run

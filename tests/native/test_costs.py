@@ -63,6 +63,8 @@ CHOSEN = {
     ),
     "cumsum": (pnp.cumsum, [array(1_000_000)], "native", "light steps"),
     "gather": (lambda x, i: x[i], [array(10_000), array(10_000, dtype="int32")], "native", "light"),
+    "factors": (pnp.linalg.cholesky, [array(64, 64)], "native", "light"),
+    "factors of doubles": (pnp.linalg.cholesky, [array(64, 64, dtype="float64")], "xla", "more than 48 columns"),
     "largest place": (pnp.argmax, [array(1 << 20)], "native", "not quick"),
     "pooling": (pooled, [array(1024, 1024)], "native", "not quick"),
     "large pooling": (pooled, [array(4096, 4096)], "xla", "no pass over rows"),
