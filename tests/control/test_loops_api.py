@@ -233,7 +233,7 @@ WRITTEN: dict[str, tuple[Callable[..., Any], str, bool]] = {
     "convolution": (convolved, "float32", True),
     "with what needs no function": (lambda x, k: pnp.maximum(convolved(x, k) / 3.0, 0.0).sum(), "float64", True),
     "its gradient": (lambda x, k: pb.grad(lambda k: pnp.sum(convolved(x, k) ** 2))(k), "float32", True),
-    "16 bits": (convolved, "bfloat16", False),
+    "16 bits, in which it is one of 32": (convolved, "bfloat16", True),
     "with a function": (lambda x, k: pnp.tanh(convolved(x, k)), "float32", False),
     "with a function in a loop": (
         lambda x, k: lax.fori_loop(0, 3, lambda i, y: pnp.log1p(abs(y)), convolved(x, k)),
