@@ -42,6 +42,7 @@ from pullback.native.ir import Code, Index, Value, is_float, is_signed, limits, 
 SHORT = 4  # terms of a sum that are not a loop, nor kept in memory where they are read once
 UNROLLED_SUM = 8  # steps along what is summed, that are not a loop
 SUM_VECTORS = 16  # that are summed at a time, when several sums are taken: half of the registers
+_IDEMPOTENT = ("maximum", "minimum", "and", "or")  # the same however often an element is taken
 _VECTOR = {"and": "and", "or": "or", "xor": "xor", "add": "add", "multiply": "mul"}
 
 
@@ -198,8 +199,9 @@ class Reduction:
         outer = [size for i, size in enumerate(self.sizes) if i != along]
 
         whole, left = divmod(length, lanes)
-        # In a loop the last block reads some elements again, in lanes that are masked: AVX-512 does so at no cost.
-        masked = bool(left) and code.module.avx512 and math.prod(outer) * whole > UNROLLED_SUM
+        # In a loop the last block takes some elements again; those that would count twice in masked lanes, free with AVX-512.
+        once = self.how in _IDEMPOTENT
+        again = bool(left) and (once or code.module.avx512) and math.prod(outer) * whole > UNROLLED_SUM
 
         def part(blocks: int, lanes: int, first: int) -> list[Value]:
             vector = block_place(0, lanes)[1]
@@ -207,11 +209,12 @@ class Reduction:
             def step(index: Row, carry: list[Value]) -> list[Value]:
                 start = code.plus(code.times(index[-1], lanes), first)
                 fresh = None
-                if masked:
-                    begin = code.index(start)
-                    start = code.intrinsic("smin", begin, code.index(length - lanes))
-                    passed = elementwise.convert(code, code.binary("sub", begin, start), "i32")
-                    fresh = code.compare("ge", code.count_lanes(lanes, kind="i32"), code.spread(passed, lanes))
+                if again:
+                    regular = code.index(start)
+                    start = code.intrinsic("smin", regular, code.index(length - lanes))
+                    if not once:
+                        passed = elementwise.convert(code, code.binary("sub", regular, start), "i32")
+                        fresh = code.compare("ge", code.count_lanes(lanes, kind="i32"), code.spread(passed, lanes))
                 reduced = list(at_first(*index[:-1]))
                 reduced.insert(along, block_place(start, lanes)[0])
                 found = [at(code, self.array, self.whole(at_first(*row), reduced), vector) for row in rows]
@@ -224,8 +227,8 @@ class Reduction:
             found = flow.fold(code, [*outer, blocks], begin, step, self.merging, UNROLLED_SUM)
             return [self.across(value) for value in found]
 
-        totals = part(whole + masked, lanes, 0)
-        if left and not masked:
+        totals = part(whole + again, lanes, 0)
+        if left and not again:
             totals = self.merge(totals, part(1, left, whole * lanes))
         return [self.started(value) for value in totals]
 
