@@ -10,9 +10,10 @@ computes what is large on all processors. Code of our own begins at once and kee
 - of the rest, which one thread computes, loops with steps of some weight (`LIGHT_STEP`), for XLA takes up to six times the work
   for them, and what is not elementwise, up to `ALONE`. Both limits hold for two processors, and shrink where there are more.
 
-It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes,
-what copies large arrays together and computes little of them (the system gives memory anew for that in each call, which takes
-0.2 to 0.6 ns a byte: `COPIED`), nor what has no native rule.
+It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large convolutions
+(whose text, from which their weight would be known, takes 8 ms to write), large transposes, what copies large arrays together
+and computes little of them (the system gives memory anew for that in each call, which takes 0.2 to 0.6 ns a byte: `COPIED`),
+nor what has no native rule.
 
 Results of native code have memory of their own, and XLA's may take that of donated arguments: one pass over 1, 4 and 16 MB that
 are given takes XLA 20, 55 and 110 us, native code, to which the system gives new memory, 23, 90 and 470. So passes over more
@@ -111,6 +112,7 @@ KEYED = 100_000  # below it a program of random keys, which takes the general pa
 ALONE = 1_500_000  # of what one thread computes, if XLA is not quick in it, on two processors
 LIGHT_STEP = 2_500_000  # of one step of a loop, likewise
 WINDOWS = 1_000_000  # of a program with convolutions: XLA takes 60 us to begin one
+LARGE_WINDOWS = 32_000_000  # multiplications of a convolution: so many weigh more than that, whatever vectors there are
 LARGE_PRODUCT, LARGE_STEP = 4_000_000, 500_000  # multiplications times bytes, of a product of matrices, in the step of a loop
 GIVEN = 1 << 20  # bytes of results for which XLA uses donated memory: what is one pass over rows takes no longer there
 LARGE_TRANSPOSE = 1 << 15  # elements: beyond, each is in another line of the cache
@@ -277,6 +279,9 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
             product, size = _largest_product(part, part is not graph)
             if wanted != "always" and product * size > limit:
                 return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
+        windows = _largest_convolution(graph)
+        if wanted != "always" and windows > LARGE_WINDOWS:
+            return _xla(f"its largest convolution takes {windows} multiplications, which XLA does better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
         return _xla(str(reason))
@@ -331,6 +336,16 @@ def _largest_product(graph: Graph, vectors: bool) -> tuple[int, int]:
             if vectors or count > max([math.prod(operand.shape) for operand in node.operands]):
                 found.append((count // max(batch, 1), max(4, node.results[0].dtype.itemsize)))
     return max(found, key=math.prod)
+
+
+def _largest_convolution(graph: Graph) -> int:
+    """The multiplications of the largest convolution."""
+    found = [0]
+    for node in _nodes(graph):
+        if node.name == "convolution":
+            kernel, features = node.operands[1].shape, node.params["dimension_numbers"][1].index("o")
+            found.append(math.prod(node.results[0].shape) * math.prod(kernel) // max(kernel[features], 1))
+    return max(found)
 
 
 def _pays(graph: Graph) -> bool:

@@ -61,6 +61,12 @@ CHOSEN = {
         "native",
         "light",
     ),
+    "large convolution": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", feature_group_count=2),
+        [array(8, 32, 56, 56), array(32, 16, 3, 3)],
+        "xla",
+        f"{8 * 56 * 56 * 32 * 16 * 9} multiplications, which XLA",
+    ),
     "cumsum": (pnp.cumsum, [array(1_000_000)], "native", "light steps"),
     "gather": (lambda x, i: x[i], [array(10_000), array(10_000, dtype="int32")], "native", "light"),
     "factors": (pnp.linalg.cholesky, [array(64, 64)], "native", "light"),

@@ -65,6 +65,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"\(so (\d+)³ in float32": lambda: math.floor((choice.LARGE_PRODUCT / 4) ** (1 / 3) + 1e-9),
     r"and (\d+)³ in float64": lambda: math.floor((choice.LARGE_PRODUCT / 8) ** (1 / 3)),
     r"float64; ([\d,]+) in the step": lambda: choice.LARGE_STEP,
+    r"convolution of more than ([\d,]+)": lambda: choice.LARGE_WINDOWS,
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
     r"A weight of at most ([\d,]+) \(some": lambda: choice.LIGHT,
