@@ -66,7 +66,7 @@ _EXTREMES = re.compile(r"stablehlo\.(?:maximum|minimum)\b.*[x<]b?f(?:16|32|64)>"
 UNDIVIDED_BYTES = 1 << 18  # Kernels are not divided among threads where no array takes more.
 
 
-def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """XLA's options for a module.
 
     Arguments:
