@@ -189,7 +189,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
     def row(kept: flow.Row) -> None:
         """Vectors lie along the last axis that is reduced; their lanes are combined at the end."""
         step = block_lanes(code, sizes[-1], "f64" if any([size_of(kind) == 8 for kind in kinds]) else "f32")
-        lanes = step = 1 << step.bit_length() - 1
+        step = 1 << step.bit_length() - 1
         whole = sizes[-1] // step
 
         def read(start: Index, index: flow.Row, lanes: int | None) -> list[Value]:
@@ -198,11 +198,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
 
         begin = [code.spread(start, step) for start in starts]
         found = folded([*sizes[:-1], whole], begin, lambda at: read(code.times(at[-1], step), at, step))
-        while lanes > 1:
-            lanes //= 2
-            halves = [[code.shuffle(x, range(i, i + lanes)) for x in found] for i in (0, lanes)]
-            found = it.applied(body, [*halves[0], *halves[1]])
-        found = [code.lane(value, 0) for value in found]
+        found = flow.across(code, found, step, lambda low, high: it.applied(body, [*low, *high]))
         rest = [*sizes[:-1], sizes[-1] % step]
         found = folded(rest, found, lambda at: read(code.plus(at[-1], whole * step), at, None))
         for memory, value in zip(outs, found):
