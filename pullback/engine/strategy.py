@@ -82,7 +82,7 @@ _FUNCTIONS = re.compile(r"stablehlo\.(?:exp|log|tan|power|sine|cosine|cbrt|atan2
 UNDIVIDED_BYTES = 1 << 18  # Kernels are not divided among threads where no array takes more.
 
 
-def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """XLA's options for a module.
 
     Arguments:

@@ -141,10 +141,23 @@ def block_place(start: Index, lanes: int) -> tuple[Place, int | None]:
     return ((start, 1), lanes) if lanes > 1 else ((start, 0), None)
 
 
-def spliced(*parts: tuple[Sequence[int], Sequence[Place]]) -> Places:
-    """The places of all axes, given the axes of each part and their places."""
-    placed = {axis: place for axes, places in parts for axis, place in zip(axes, places)}
-    return tuple([placed[axis] for axis in range(len(placed))])
+class Split:
+    """The axes of a shape: those that are gone through, and those that are kept.
+
+    Attributes:
+        axes, sizes: the former, in order. kept, shape: the latter.
+    """
+
+    def __init__(self, shape: Shape, axes: Sequence[int]) -> None:
+        self.axes = sorted(axes)
+        self.kept = [axis for axis in range(len(shape)) if axis not in self.axes]
+        self.sizes = [shape[axis] for axis in self.axes]
+        self.shape = tuple([shape[axis] for axis in self.kept])
+
+    def whole(self, kept: Sequence[Place], gone: Sequence[Place]) -> Places:
+        """The places of all axes."""
+        placed = dict(zip([*self.kept, *self.axes], [*kept, *gone], strict=True))
+        return tuple([placed[axis] for axis in range(len(placed))])
 
 
 def indices(shape: Shape) -> Iterator[tuple[int, ...]]:

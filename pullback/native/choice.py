@@ -83,12 +83,11 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from pullback.core.dtypes import kind
-from pullback.core.modes import current_mode, overriding
+from pullback.core.modes import Block, current_mode, overriding
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
@@ -127,23 +126,32 @@ def mode() -> str:
     return current_mode().native
 
 
-def native_mode(wanted: str) -> AbstractContextManager[None]:
-    """In this block, and this thread: "off" leaves all to XLA, "on" chooses, "check" runs both and compares, "always" takes
-    whatever the tier knows, for tests. It holds for functions that were called before as well.
+class native_mode(Block):
+    """What the native tier takes inside the `with` block, or the decorated function, in this thread: functions that were called
+    before as well. As a statement by itself it does nothing, and warns.
+
+    The environment variable `PULLBACK_NATIVE` sets the same for a whole process.
+
+    Arguments:
+        wanted: "off" leaves all to XLA, "on" chooses, "check" runs both and compares, "always" takes whatever the tier knows,
+            for tests.
 
     Raises:
         ValueError: another mode.
 
     Example:
         >>> import pullback as pb
-        >>> from pullback.native.choice import native_mode
-        >>> with native_mode("off"):
+        >>> with pb.native_mode("off"):
         ...     pb.jit(lambda x: x + 1.0)(1.0)
         2.0:f32[]:cpu(0)
     """
-    if wanted not in MODES:
-        raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
-    return overriding(native=wanted)
+
+    variable = "PULLBACK_NATIVE"
+
+    def __init__(self, wanted: str) -> None:
+        if wanted not in MODES:
+            raise ValueError(f"The native tier's mode is one of {', '.join(MODES)}, not {wanted!r}.")
+        super().__init__(wanted, overriding(native=wanted))
 
 
 @dataclass(frozen=True)
@@ -274,13 +282,9 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         return _xla("it takes so long that nothing is gained by a quick start")
     try:
         graph = record(program)
-        inside = [part for node in graph.nodes for part in node.graphs]
-        for part, limit in [(graph, LARGE_PRODUCT), *[(part, LARGE_STEP) for part in inside]]:
-            product, size = _largest_product(part, part is not graph)
-            if wanted != "always" and product * size > limit:
-                return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
-        windows = _largest_convolution(graph)
-        if wanted != "always" and windows > LARGE_WINDOWS:
+        if wanted != "always" and (product := _large_product(graph)) is not None:
+            return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
+        if wanted != "always" and (windows := _largest_convolution(graph)) > LARGE_WINDOWS:
             return _xla(f"its largest convolution takes {windows} multiplications, which XLA does better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
@@ -321,6 +325,16 @@ def _nodes(graph: Graph) -> Iterator[Node]:
         yield node
         for inner in node.graphs:
             yield from _nodes(inner)
+
+
+def _large_product(graph: Graph) -> int | None:
+    """The multiplications of a product of matrices that is too large for the tier, if there is one."""
+    steps = [(inner, LARGE_STEP) for node in graph.nodes for inner in node.graphs]
+    for part, limit in [(graph, LARGE_PRODUCT), *steps]:
+        product, size = _largest_product(part, part is not graph)
+        if product * size > limit:
+            return product
+    return None
 
 
 def _largest_product(graph: Graph, vectors: bool) -> tuple[int, int]:

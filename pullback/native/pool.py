@@ -17,7 +17,7 @@ import os
 import threading
 
 from pullback.core.source import warn, warn_of_variable
-from pullback.engine.xla import usable_processors
+from pullback.engine.processor import usable_processors
 from pullback.native import compile as compiling
 from pullback.native.shorthand import expanded, flushing
 

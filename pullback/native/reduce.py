@@ -18,9 +18,9 @@ from pullback.native.arrays import (
     Array,
     Formula,
     Memory,
-    Place,
     Places,
     Registers,
+    Split,
     at,
     at_first,
     block_lanes,
@@ -34,7 +34,6 @@ from pullback.native.arrays import (
     prepared,
     room,
     settled,
-    spliced,
 )
 from pullback.native.flow import Row
 from pullback.native.ir import Code, Index, Value, is_float, is_signed, limits, size_of
@@ -56,20 +55,14 @@ def neutral(how: str, kind: str) -> Any:
     return {"multiply": 1, "and": -1, "or": 0, "xor": 0}[how]
 
 
-class Reduction:
+class Reduction(Split):
     """One reduction: `array` along `axes`, by the operation `how`, from `init` on."""
 
     def __init__(self, code: Code, array: Array, axes: Sequence[int], how: str, init: Any) -> None:
+        super().__init__(array.shape, axes)
         self.code, self.array, self.how, self.init = code, array, how, init
         self.kind = array.kind
-        self.axes = sorted(axes)
-        self.kept = [axis for axis in range(len(array.shape)) if axis not in self.axes]
-        self.sizes = [array.shape[axis] for axis in self.axes]
         self.count = math.prod(self.sizes)
-        self.shape = tuple([array.shape[axis] for axis in self.kept])
-
-    def whole(self, kept: Sequence[Place], reduced: Sequence[Place]) -> Places:
-        return spliced((self.kept, kept), (self.axes, reduced))
 
     def combine(self, x: Value, y: Value) -> Value:
         return elementwise.apply(self.code, self.how, [x, y], {}, self.kind)

@@ -290,11 +290,8 @@ class Sort:
         lanes = 1 << lanes.bit_length() - 1
         whole = self.length // lanes * lanes
         carry = flow.loop(code, 0, whole, lanes, [code.spread(value, lanes) for value in carry], step(lanes))
-        while lanes > 1:
-            lanes //= 2
-            halves = [[code.shuffle(x, range(i, i + lanes)) for x in carry] for i in (0, lanes)]
-            carry = [_joined(code, *pair) for pair in zip(how, *halves)]
-        return flow.loop(code, whole, self.length, 1, [code.lane(x, 0) for x in carry], step(None))
+        carry = flow.across(code, carry, lanes, lambda *halves: [_joined(code, *pair) for pair in zip(how, *halves)])
+        return flow.loop(code, whole, self.length, 1, carry, step(None))
 
     def packed(self, row: Places, records: Records, pointer: Value) -> tuple[list[Span], Value]:
         """Write records. Returns between which numbers, and in which bits, the ranks of each key differ; and, where records are

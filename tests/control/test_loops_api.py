@@ -13,8 +13,8 @@ import pullback.numpy as pnp
 from pullback import lax, nn
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.engine.lower import lower_program
+from pullback.engine.processor import usable_processors
 from pullback.engine.strategy import SMALL_FLOPS, cpu_settings
-from pullback.engine.xla import usable_processors
 from pullback.native.choice import native_mode
 from pullback.program.cost import Cost, cost
 
@@ -221,7 +221,7 @@ def test_the_largest_array_decides_wherever_it_is(held: bool) -> None:
     assert skipped(np.ones(1)) == "None"
     undivided = "cpu-parallel-task-assigner"
     assert lower_program(pb.xpr(pnp.sin, np.ones(300)), "cpu").options == {"xla_disable_hlo_passes": undivided}
-    barred = cpu_settings([], True, 0)[0]["xla_disable_hlo_passes"]  # both, where a barrier asks for one of its own
+    barred = cpu_settings([], True, 0, "")[0]["xla_disable_hlo_passes"]  # both, where a barrier asks for one of its own
     assert barred.split(",") == ["cse_barrier_expander", undivided]
 
 
@@ -261,7 +261,8 @@ def test_costs_are_counted() -> None:
     assert cost(program) == Cost(2 * 4 * 8 * 16 + 12 * 64, 4 * (32 + 128 + 64) + 4 * (64 + 64))
     inner = pb.xpr(lambda x: lax.fori_loop(0, 100, lambda i, x: pnp.sin(x), x), np.ones(10))
     assert cost(inner).flops >= 100 * 12 * 10
-    assert cpu_settings([Cost(SMALL_FLOPS, 10)], False, 0)[1] and not cpu_settings([Cost(SMALL_FLOPS + 1, 10)], False, 0)[1]
+    assert cpu_settings([Cost(SMALL_FLOPS, 10)], False, 0, "")[1]
+    assert not cpu_settings([Cost(SMALL_FLOPS + 1, 10)], False, 0, "")[1]
 
 
 def test_a_loop_that_calls_python_runs_either_way() -> None:

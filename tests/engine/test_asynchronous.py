@@ -5,14 +5,13 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.core.array import later_buffer
@@ -273,5 +272,5 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3 and float(out[0, 
 def test_while_something_is_being_computed(script: str) -> None:
     if "fork" in script and not hasattr(os, "fork"):
         pytest.skip("there is no fork here")
-    done = subprocess.run([sys.executable, "-c", HEAD + SCRIPTS[script]], capture_output=True, text=True, timeout=300)
+    done = run(HEAD + SCRIPTS[script])
     assert (done.returncode, done.stderr) == (0, "")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.core.array import Array
@@ -119,5 +118,5 @@ float(pb.numpy.sin(1.0)); print(len(fork()))
 pb.jit(pb.numpy.sin)(1.0); found = fork()
 print(len(found), "spawn" in found[0])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = run(script)
     assert done.stdout.split() == ["0", "0", "1", "True"], done.stderr

@@ -5,11 +5,10 @@ import functools
 import gc
 import importlib.util
 import operator
-import subprocess
-import sys
 import types
 
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.engine import jaxlib
@@ -44,10 +43,6 @@ def test_no_jaxlib(monkeypatch):
     monkeypatch.setattr(jaxlib.importlib, "import_module", fail)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match="pip install jaxlib"):
         jaxlib.Jaxlib()
-
-
-def run(script):
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
 def test_importing_pullback_loads_no_jaxlib():
@@ -99,7 +94,7 @@ pb.jit(lambda x: x + 1, donate_argnums=0)(pb.device_put(np.ones(3)))
 pb.jit(pb.grad(lambda x: pnp.sum(pnp.sin(x))))(np.ones(3, np.float32))
 assert "jax" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+    done = run(script, "-W", "error")
     assert done.returncode == 0, done.stderr
 
 
@@ -128,5 +123,5 @@ def test_stacks_are_kept_for_jax_alone(before, kept):
     asked = f"{program}; import jaxlib._jax as lib; print(lib.tracebacks_enabled())"
     if kept:
         pytest.importorskip("jax")
-    out = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == [str(kept)]
+    found = run(asked)
+    assert found.stdout.split() == [str(kept)], found.stderr
