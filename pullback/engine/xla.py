@@ -143,12 +143,12 @@ class XlaBackend(Backend):
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
-        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
+        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
 
     def _lose_threads(self) -> None:
         self.forked = True
@@ -414,8 +414,9 @@ _starting = threading.RLock()
 def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
-        found = next((there for there, _ in _places.values() if there.later), None)
-        return XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True) if found is None else found
+        while (found := next((there for there, _ in _places.values() if there.later), None)) is None:
+            XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
+        return found
 
 
 register_platform("cpu", _make_cpu_client)

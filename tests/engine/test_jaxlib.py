@@ -130,3 +130,42 @@ def test_stacks_are_kept_for_jax_alone(before, kept):
         pytest.importorskip("jax")
     out = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert out.stdout.split() == [str(kept)]
+
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+import numpy as np
+import pullback as pb
+
+real, begun = builtins.__build_class__, []
+
+def build(function, name, *bases, **options):
+    if name == "AbsOp" and not begun:  # of the dialect that has just been registered, which can be done once
+        begun.append(name)
+        signal.raise_signal(signal.SIGINT)
+    return real(function, name, *bases, **options)
+
+builtins.__build_class__ = build
+x = np.array([3.0, 1.0, 2.0])
+calls = pb.jit(lambda x: pb.pure_callback(np.sort, pb.ArrayType((3,), "float64"), x))
+try:
+    calls(x)
+except KeyboardInterrupt:
+    pass
+else:
+    sys.exit("not interrupted")
+assert begun and calls(x).tolist() == [1.0, 2.0, 3.0]
+"""
+
+
+def test_ctrl_c_while_jaxlib_is_imported():
+    done = run(INTERRUPTED)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_thread_to_import_jaxlib(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(jaxlib.threading.Thread, "start", refuse)
+    assert jaxlib.pytrees() is importlib.import_module("jaxlib._jax").pytree
