@@ -239,8 +239,7 @@ class XlaBackend(Backend):
             if (missing := _MISSING.search(str(error))) and missing[1] in ours:
                 _missing.add(missing[1])
                 return self.compile(program, options, donated)
-            refusal = self._refusal(error, program, options, donated)
-            if refusal is None:
+            if (refusal := self._refusal(error, program, options, donated)) is None:
                 raise
             raise refusal from error
         return XlaExecutable(there, loaded, lowered, program, options, donated)

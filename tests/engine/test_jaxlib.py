@@ -7,11 +7,13 @@ import importlib.util
 import operator
 import subprocess
 import sys
+import threading
 import types
 
 import pytest
 
 import pullback as pb
+from pullback.core.lazy import uninterrupted
 from pullback.engine import jaxlib
 
 
@@ -158,14 +160,50 @@ assert begun and calls(x).tolist() == [1.0, 2.0, 3.0]
 """
 
 
-def test_ctrl_c_while_jaxlib_is_imported():
-    done = run(INTERRUPTED)
+REGISTERING = """
+import signal, sys
+import optree
+import pullback as pb
+
+real, begun = optree.register_pytree_node, []
+
+def register(*args, **options):
+    real(*args, **options)
+    if not begun:
+        begun.append(args)
+        signal.raise_signal(signal.SIGINT)
+
+optree.register_pytree_node = register
+double = pb.jit(lambda tree: {"a": tree["a"] * 2.0})
+try:
+    double({"a": 1.0})
+except KeyboardInterrupt:
+    pass
+else:
+    sys.exit("not interrupted")
+assert begun and double({"a": 1.0})["a"].item() == 2.0
+"""
+
+
+@pytest.mark.parametrize("script", [INTERRUPTED, REGISTERING], ids=["jaxlib", "optree"])
+def test_ctrl_c_while_something_is_loaded(script):
+    done = run(script)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_no_thread_to_import_jaxlib(monkeypatch):
+def test_what_is_not_interrupted(monkeypatch):
+    where = []
+
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(jaxlib.threading.Thread, "start", refuse)
-    assert jaxlib.pytrees() is importlib.import_module("jaxlib._jax").pytree
+    def work():
+        where.append(threading.current_thread())
+        return 1 / len(where[2:])
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            uninterrupted(work)
+    assert uninterrupted(work) == 1.0 and threading.main_thread() not in where
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert uninterrupted(work) == 0.5 and where[3] is threading.main_thread()
