@@ -9,9 +9,10 @@ speed of memory, on all processors. Code of our own begins at once and keeps sma
 - what is computed by rows (`rows.py`): it is one pass over memory, like XLA's fusions, on all processors, sums and extremes
   over all rows included.
 
-It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large transposes, nor
-what has no native rule; and no elementwise pass that XLA is quick in (`clusters.SAVED`), unless it is light, or so long
-(`SHORT`) that it matters little how soon the second thread comes.
+It never takes large products of matrices (`LARGE_PRODUCT`, `LARGE_STEP`), which libraries compute better, large convolutions
+(whose text, from which their weight would be known, takes 8 ms to write), large transposes, nor what has no native rule; and no
+elementwise pass that XLA is quick in (`clusters.SAVED`), unless it is light, or so long (`SHORT`) that it matters little how
+soon the second thread comes.
 
 Results of native code have memory of their own, and XLA's may take that of donated arguments: one pass over 1, 4 and 16 MB that
 are given takes XLA 20, 55 and 110 us, native code, to which the system gives new memory, 23, 90 and 470. So passes over more
@@ -99,6 +100,7 @@ SHORT = 5_000_000  # of elementwise work that XLA is quick in: before a second t
 HEAVY = 200_000_000  # weight: of what is so heavy, nothing is known to be better by rows
 LARGE_PRODUCT, LARGE_STEP = 80**3, 50**3  # multiplications, of a product of matrices and of one in the step of a loop
 WINDOWS = 1_000_000  # weight of a program with convolutions: XLA takes 60 us to begin one
+LARGE_WINDOWS = 32_000_000  # multiplications of a convolution: so many weigh more than that, whatever vectors there are
 GIVEN = 1 << 20  # bytes of results for which XLA uses donated memory: what is one pass over rows takes no longer there
 LARGE_TRANSPOSE = 1 << 15  # elements: beyond, each is in another line of the cache
 MOST_FLOPS = 1e11  # of a Program that is looked at at all
@@ -263,6 +265,9 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
             product = _largest_product(part, part is not graph)
             if wanted != "always" and product > limit:
                 return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
+        windows = _largest_convolution(graph)
+        if wanted != "always" and windows > LARGE_WINDOWS:
+            return _xla(f"its largest convolution takes {windows} multiplications, which XLA does better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
         return _xla(str(reason))
@@ -308,6 +313,16 @@ def _largest_product(graph: Graph, vectors: bool) -> int:
             count = summed * math.prod(node.results[0].shape)
             if vectors or count > max([math.prod(operand.shape) for operand in node.operands]):
                 found.append(count)
+    return max(found)
+
+
+def _largest_convolution(graph: Graph) -> int:
+    """The multiplications of the largest convolution."""
+    found = [0]
+    for node in _nodes(graph):
+        if node.name == "convolution":
+            kernel, features = node.operands[1].shape, node.params["dimension_numbers"][1].index("o")
+            found.append(math.prod(node.results[0].shape) * math.prod(kernel) // max(kernel[features], 1))
     return max(found)
 
 

@@ -220,9 +220,9 @@ class Code:
         plain = Value(text, kind, None, number)
         return plain if lanes is None else Value(f"splat ({plain.type} {text})", kind, lanes, number)
 
-    def count_lanes(self, lanes: int, step: int = 1) -> Value:
-        """step * (0, 1, 2, ...), as i64."""
-        return Value(f"<{', '.join([f'i64 {step * i}' for i in range(lanes)])}>", "i64", lanes)
+    def count_lanes(self, lanes: int, step: int = 1, kind: str = "i64") -> Value:
+        """step * (0, 1, 2, ...), as integers of a kind."""
+        return Value(f"<{', '.join([f'{kind} {step * i}' for i in range(lanes)])}>", kind, lanes)
 
     def spread(self, value: Value, lanes: int | None) -> Value:
         """A number in each of so many lanes."""

@@ -45,6 +45,12 @@ CHOSEN = {
         "native",
         "light",
     ),
+    "large convolution": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", feature_group_count=2),
+        [array(8, 32, 56, 56), array(32, 16, 3, 3)],
+        "xla",
+        f"{8 * 56 * 56 * 32 * 16 * 9} multiplications, which XLA",
+    ),
     "cumsum": (pnp.cumsum, [array(1_000_000)], "native", "light steps"),
     "small product": (lambda x, y: x @ y, [array(64, 64), array(64, 64)], "native", "light"),
     "large product": (lambda x, y: x @ y, [array(128, 128), array(128, 128)], "xla", "largest product"),

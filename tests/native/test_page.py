@@ -62,6 +62,7 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"More than ([\de]+) floating-point": lambda: choice.MOST_FLOPS,
     r"more than (\d+)³ multi": lambda: round(choice.LARGE_PRODUCT ** (1 / 3)),
     r"\((\d+)³ in the step": lambda: round(choice.LARGE_STEP ** (1 / 3)),
+    r"convolution of more than ([\d,]+)": lambda: choice.LARGE_WINDOWS,
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
     r"those of at most ([\d,]+) that": lambda: choice.SHORT,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
