@@ -267,7 +267,7 @@ def backend(platform: str = "cpu") -> Backend:
             if not _backends:
                 os.register_at_fork(before=_warn_of_fork)
             made = _platforms[platform]()
-            _backends[platform] = made
+            made = _backends.setdefault(platform, made)  # a signal's handler may have needed it meanwhile
             placement.several |= len(_backends) > 1 or made.devices != [DEFAULT_DEVICE]
     return _backends[platform]
 

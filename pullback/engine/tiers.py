@@ -6,12 +6,14 @@ compilation did (the other one takes several times as long), or are many, the be
 serves all functions; the next call of the function after that finds it (`Tiered.replacement`), and the quick one is gone.
 
 The thread lives while there is something to compile. It is no daemon: a thread in the middle of XLA must not meet the end of
-the interpreter, which therefore waits for a compilation that has begun, and forgets those that have not. A fork waits for it as
-well, so that the child finds no lock held that nobody will release; what was waiting waits there for its next call.
+the interpreter, which therefore waits for a compilation that has begun, Ctrl-C or not, and forgets those that have not. A fork
+waits for it as well, so that the child finds no lock held that nobody will release; what was waiting waits there for its next
+call.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -26,6 +28,7 @@ from pullback.core.modes import Mode, current_mode, overriding
 from pullback.core.source import warn
 from pullback.engine.backend import CompileOptions, Executable, Relay
 from pullback.engine.compile import kept_executable, make_executable
+from pullback.engine.waiting import acquire_at_end
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
@@ -226,3 +229,9 @@ def _is_ending() -> bool:
 
 
 _background = _Background()
+
+
+@atexit.register
+def _leave() -> None:
+    """The interpreter has waited for the thread, unless a Ctrl-C kept it from that."""
+    acquire_at_end([_background.compiling])

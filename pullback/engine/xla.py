@@ -142,12 +142,12 @@ class XlaBackend(Backend):
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
-        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
+        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
 
     def _lose_threads(self) -> None:
         self.forked = True
@@ -244,8 +244,7 @@ class XlaBackend(Backend):
             if (missing := _MISSING.search(str(error))) and missing[1] in ours:
                 _missing.add(missing[1])
                 return self.executable(lowered, program, options, donated)
-            refusal = self._refusal(error, program, options, donated)
-            if refusal is None:
+            if (refusal := self._refusal(error, program, options, donated)) is None:
                 raise
             raise refusal from error
         return XlaExecutable(self, loaded, lowered, program, options, donated)
@@ -397,8 +396,9 @@ _starting = threading.RLock()
 def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
-        found = next((there for there, _ in _places.values() if there.later), None)
-        return XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True) if found is None else found
+        while (found := next((there for there, _ in _places.values() if there.later), None)) is None:
+            XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
+        return found
 
 
 register_platform("cpu", _make_cpu_client)

@@ -637,6 +637,33 @@ def test_the_end_of_a_process_and_forks(script: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+INTERRUPTED = """
+import signal, traceback
+os.dup2(2, 1)  # lines in the order in which they are written
+def interrupt(main):
+    def functions():
+        return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+    while "_shutdown" not in functions():
+        pass
+    signal.pthread_kill(main, signal.SIGINT)
+    while "acquire_at_end" not in functions():
+        pass
+    gate.set()
+threading.Thread(target=interrupt, args=(threading.main_thread().ident,), daemon=True).start()
+finish = tiers.Tiered.finish
+def told(*args):
+    os.write(1, b"compiled")
+    finish(*args)
+tiers.Tiered.finish = told
+"""
+
+
+def test_ctrl_c_when_the_interpreter_ends_does_not_cut_a_compilation_short() -> None:
+    done = run(HEAD + INTERRUPTED)
+    assert done.returncode == 0 and done.stderr.count("KeyboardInterrupt") == 1
+    assert done.stderr.rpartition("KeyboardInterrupt")[2].startswith(": \ncompiled")
+
+
 def test_several_devices() -> None:
     script = """
 import numpy as np
