@@ -12,7 +12,7 @@ import pytest
 from test_samples import REFUSED
 
 from pullback.engine import tiers
-from pullback.native import choice, clusters, flow
+from pullback.native import choice, clusters, flow, ir, kernel
 from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
 from pullback.native.kernel import PARALLEL, SECONDS_A_WEIGHT
@@ -62,6 +62,8 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"More than ([\de]+) floating-point": lambda: choice.MOST_FLOPS,
     r"more than (\d+)³ multi": lambda: round(choice.LARGE_PRODUCT ** (1 / 3)),
     r"\((\d+)³ in the step": lambda: round(choice.LARGE_STEP ** (1 / 3)),
+    r"code of more than ([\d,]+) instructions": lambda: ir.MOST_LINES,
+    r"more than (\d+) arrays as arguments": lambda: kernel.MAX_ARRAYS,
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
     r"those of at most ([\d,]+) that": lambda: choice.SHORT,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
