@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.native import elementwise
 from pullback.native.arrays import (
+    SCALARS,
     Array,
     Formula,
     Memory,
@@ -139,9 +140,9 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
         result = node.results[0]
         through = passes and not fits(result.shape, kind_of(result))
         readers = found.get(result.name, set()) if through else {id(node)}
-        if through and node.name in _VIEWS:  # at other places it is computed again, and where it is repeated, each time
-            grows = any([math.prod(result.shape) > math.prod(name.shape) for name in node.operands])
-            readers = {(id(node), "each", place) for place in range(2)} if grows else {(id(node), len(readers))}
+        if through and node.name in _VIEWS:  # at other places it is computed again; a few neighbours share it, more do not
+            often = any([math.prod(result.shape) >= SCALARS * math.prod(name.shape) for name in node.operands])
+            readers = {(id(node), "each", place) for place in range(2)} if often else {(id(node), len(readers))}
         for name in node.operands:
             known = found.setdefault(name.name, set())
             if len(known) < 2:  # more are not told apart
