@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.native import math as functions
@@ -22,6 +22,7 @@ _HELD = ("f16", "bf16")  # computed in float32, and rounded after each operation
 _FLOAT = {"add": "fadd contract", "subtract": "fsub contract", "multiply": "fmul contract", "divide": "fdiv"}
 _INTEGER = {"add": "add", "subtract": "sub", "multiply": "mul"}
 _LOGIC = ("and", "or", "xor")
+_SHIFTS = ("shift_left", "shift_right_logical", "shift_right_arithmetic")
 _OF_BOOLS = {"add": "or", "multiply": "and", "maximum": "or", "minimum": "and"}
 _ROUNDING = {
     "floor": "floor", "ceil": "ceil", "round_nearest_even": "roundeven", "round_nearest_afz": "round", "sqrt": "sqrt",
@@ -37,6 +38,16 @@ def weight(name: str) -> float:
 
 def is_known(name: str) -> bool:
     return name in _RULES or functions.is_known(name)
+
+
+def takes(name: str, kinds: Sequence[str | None]) -> bool:
+    """Whether an operation takes operands of these kinds, and as many."""
+    if len(kinds) != _OPERANDS.get(name, 1):
+        return False
+    if name in _OF_INTEGERS:
+        return not any([is_float(kind or "") for kind in kinds])
+    of_floats = name in _OF_FLOATS or (functions.is_known(name) and name != "remainder")
+    return not of_floats or all([is_float(kind or "") for kind in kinds])
 
 
 def apply(code: Code, name: str, operands: list[Value], params: dict[str, Any], kind: str) -> Value:
@@ -301,7 +312,7 @@ _RULES: dict[str, Callable[[Code, str, list[Value], Any, str], Value]] = {
     **dict.fromkeys(("maximum", "minimum"), _extreme),
     **dict.fromkeys(_LOGIC, _logical),
     "not": _not,
-    **dict.fromkeys(("shift_left", "shift_right_logical", "shift_right_arithmetic"), _shift),
+    **dict.fromkeys(_SHIFTS, _shift),
     "negate": _negate,
     "abs": _abs,
     "sign": _sign,
@@ -316,6 +327,14 @@ _RULES: dict[str, Callable[[Code, str, list[Value], Any, str], Value]] = {
     "reduce_precision": _reduce_precision,
     "convert": _convert,
 }
+
+_OPERANDS = {
+    **dict.fromkeys(("add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", *_LOGIC, *_SHIFTS), 2),
+    **dict.fromkeys(("compare", "power", "atan2", "chlo.next_after"), 2),
+    **dict.fromkeys(("select", "clamp"), 3),
+}  # how many; of the others, one
+_OF_INTEGERS = {*_LOGIC, *_SHIFTS, "not", "popcnt", "count_leading_zeros"}  # or bools
+_OF_FLOATS = {*_ROUNDING, "is_finite", "reduce_precision"}
 
 # Their results need no rounding.
 _EXACT = {

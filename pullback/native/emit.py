@@ -108,7 +108,7 @@ class Emitter:
             return found if isinstance(found, list) else [found]
         if elementwise.is_known(node.name):
             return [self.elementwise(node, operands)]
-        raise Refused(f"there is no {node.name} in native code, which {node.source} needs")
+        raise Refused(f"{node.source} uses StableHLO's {node.name}, for which there is no native code")
 
     def elementwise(self, node: Node, operands: list[Array]) -> Array:
         code, kind, params = self.code, kind_of(node.results[0]), node.params

@@ -110,7 +110,7 @@ class Recorder(Lowering):
         if name in pairs.FUNCTIONS and all([len(own) == 2 for own in given]):
             found = pairs.written(self, name, self.flat(operands))
             return found[0] if part is result else self.pair(found, result.dtype)
-        raise Refused(f"there is no {name} in native code with complex operands or results, which {self.source} needs")
+        raise Refused(f"{self.source} uses StableHLO's {name} of complex numbers, for which there is no native code")
 
     # ---- what rules call ----
 
@@ -131,7 +131,7 @@ class Recorder(Lowering):
             return [self._scatter_of_pairs(operands, results[0], regions[0], attributes)]
         if paired and name not in _TOGETHER:
             return [self._of_pairs(name, list(operands), results[0], attributes)]
-        self._check(name, operands, results)
+        self._check(name, operands, results, attributes)
         outs = [self.value(type) for type in results]
         params = {key: _numbers(text) for key, text in attributes.items()}
         operands = self.flat(operands)
@@ -151,14 +151,19 @@ class Recorder(Lowering):
         """A rule of a user's for the CPU holds here too, if there is none for this tier."""
         return (primitive.platforms or {}).get("native") or primitive.lowering("cpu")
 
-    def _check(self, name: str, operands: Sequence[Value], results: Sequence[TensorType]) -> None:
-        """Leave what a rule wrote wrong to XLA, which says so: an elementwise operation of unlike shapes or dtypes."""
+    def _check(self, name: str, operands: Sequence[Value], results: Sequence[TensorType], params: dict[str, Any]) -> None:
+        """Leave what a rule wrote wrong to XLA, which says so: an elementwise operation of operands that it does not take. A
+        comparison that `compare` did not write is left to XLA as well."""
         if not elementwise.is_known(name):
             return
         shapes = {value.shape for value in operands if value.shape} | {type.shape for type in results}
         dtypes = {value.dtype for value in operands}
         if name != "bitcast_convert" and (len(shapes) > 1 or (len(dtypes) > 1 and name != "select")):
             raise Refused(f"{self.source} writes {name} of unlike operands")
+        if not elementwise.takes(name, [element(value.dtype) for value in operands]) or len(results) != 1:
+            raise Refused(f"{self.source} writes {name} of {', '.join([str(value.type) for value in operands])}")
+        if name == "compare" and "predicate" not in params:
+            raise Refused(f"{self.source} writes compare without its own method of the writer")
 
     def _scatter_of_pairs(self, operands: Sequence[Value], result: TensorType, body: Graph, attributes: Any) -> Value:
         """A scatter whose rule does the same to both parts, each by itself."""

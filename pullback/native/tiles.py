@@ -61,14 +61,15 @@ class Tiling:
         def read(value: Name, by_rows: bool) -> Name:
             if value.name in names:
                 return names[value.name]
-            if by_rows and self.starts(value) and value.shape and not inner:
-                view = Name(f"{value.name}.rows", self.type(value))
-                self.views[value.name] = view, value
-                return view
-            if by_rows and inner and self.starts(value) and value.name in graph.constants:  # one number, in fewer places
+            if by_rows and self.starts(value) and value.shape:
                 own = Name(f"{value.name}.rows", self.type(value))
-                constants[own.name] = graph.constants[value.name]
-                return own
+                number = graph.constants.get(value.name)
+                if number is not None and not number.shape:  # in fewer places
+                    constants[own.name] = number
+                    return own
+                if not inner:
+                    self.views[value.name] = own, value
+                    return own
             return value
 
         inputs = [made(value) for value in graph.inputs] if inner else []

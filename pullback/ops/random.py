@@ -150,7 +150,7 @@ class draw(Rules):
     def lower(write, keys, *, law, shape, dtype):
         generator = BY_DTYPE[keys.dtype]
         if write.platform == "native" and law not in _ON_NUMPY:
-            write.refuse(f"({law}) must give the last bits that XLA's functions give")
+            write.refuse(f"({law}) must agree with JAX to the last bit, as only XLA's functions do")
         if generator.defined:
             return LAWS[law](lambda wanted: _defined(write, keys, shape, wanted), dtype).value
         if generator.streams and law != "key":

@@ -117,7 +117,24 @@ def test_a_rule_for_the_cpu_is_used_and_one_for_native_code_comes_first() -> Non
         assert (np.asarray(pb.jit(lambda x: other(x))(X)) == X * X).all()
 
 
-def test_what_a_rule_writes_wrong_is_said_by_xla() -> None:
-    own = primitive_with(lower=lambda write, x: write.elementwise("stablehlo.add", x, write.constant(np.float64(1.0))))
+WRONG = {
+    "unlike operands": lambda write, x: write.elementwise("stablehlo.add", x, write.constant(np.float64(1.0))),
+    "too few operands": lambda write, x: write.elementwise("stablehlo.multiply", x),
+    "too many operands": lambda write, x: write.elementwise("stablehlo.add", x, x, x),
+    "two results": lambda write, x: write.many("stablehlo.add", [x, x], [x.type, x.type])[0],
+    "bits of floats": lambda write, x: write.elementwise("stablehlo.and", x, x),
+    "no comparison": lambda write, x: write.elementwise("stablehlo.compare", x, x),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_a_rule_writes_wrong_is_said_by_xla(name: str) -> None:
     with pytest.raises(errors.ProgramError, match="XLA does not take"):
-        pb.jit(own)(X)
+        pb.jit(primitive_with(lower=WRONG[name]))(X)
+
+
+def test_operations_of_stablehlo_on_kinds_that_the_tier_has_not_are_xlas() -> None:
+    own = primitive_with(lower=lambda write, x: write.elementwise("stablehlo.power", x, x))
+    run = pb.jit(own)
+    assert run(np.arange(1, 5)).tolist() == [1, 4, 27, 256]
+    assert run.explain(np.arange(1, 5)).reason.startswith("own writes power of tensor<4xi64>")

@@ -180,3 +180,19 @@ def test_neighbours_are_read_once() -> None:
     source = build(made, record(made), host()).source
     block = 4 * host().vector_bytes // 4  # elements of a block of rows, of which three numbers each are read
     assert source.count("= load <") == 3 * block * 4 // host().vector_bytes
+
+
+def test_what_each_row_repeats_is_computed_once() -> None:
+    def weighs(function: Any) -> float:
+        def step(c: Any, t: Any, y: Any) -> Any:
+            return pnp.roll(c, 1, (0, 1)) * function(y * t)
+
+        times = np.arange(10, dtype=np.float32)
+        return weight(lambda x, y: lax.scan(lambda c, t: (step(c, t, y), None), x, times)[0], array(100, 300), array(300))
+
+    assert weighs(pnp.log) < weighs(lambda x: x) + 10 * 2 * weight(pnp.log, array(300))
+
+
+def test_a_number_is_not_looked_for_in_each_line_of_rows() -> None:
+    """Where blocks of rows go beyond the lines of a matrix, as here, those of 64."""
+    assert weight(lambda x: x * 1.5, array(100, 300)) == weight(lambda x: x * 1.5, array(30_000))

@@ -13,7 +13,7 @@ import pytest
 from test_samples import REFUSED
 
 from pullback.engine import tiers
-from pullback.native import choice, clusters, flow
+from pullback.native import choice, clusters, flow, ir, kernel
 from pullback.native.checked import TOLERANCE
 from pullback.native.ir import UNKNOWN_TRIPS
 from pullback.native.kernel import PARALLEL, SECONDS_A_WEIGHT
@@ -66,6 +66,8 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"and (\d+)³ in float64": lambda: math.floor((choice.LARGE_PRODUCT / 8) ** (1 / 3)),
     r"float64; ([\d,]+) in the step": lambda: choice.LARGE_STEP,
     r"convolution of more than ([\d,]+)": lambda: choice.LARGE_WINDOWS,
+    r"code of more than ([\d,]+) instructions": lambda: ir.MOST_LINES,
+    r"more than (\d+) arrays as arguments": lambda: kernel.MAX_ARRAYS,
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
     r"A weight of at most ([\d,]+) \(some": lambda: choice.LIGHT,
