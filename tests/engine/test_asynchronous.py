@@ -312,7 +312,7 @@ def test_while_something_is_being_computed(script: str) -> None:
 
 INTERRUPTED = """
 def interrupt(main):
-    while "held" not in sys._current_frames()[main].f_locals:  # until it waits for a lock
+    while sys._current_frames()[main].f_locals.get("lock") is not waiting._watchers[0].inside:
         pass
     signal.pthread_kill(main, signal.SIGINT)
     while signal.getsignal(signal.SIGINT) is not signal.SIG_DFL:
