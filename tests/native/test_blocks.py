@@ -165,3 +165,20 @@ def test_windows_of_rows_lie_anywhere_in_the_result(batch_axis: int, window_axis
     with pb.default_bits(64):
         (found,) = leaves(compiled(function, "native")(x, starts.astype(np.int32)))
     np.testing.assert_allclose(found, expected * 2.0 + 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_bitwise_reductions_of_all_rows(dtype: str) -> None:
+    """What changes nothing is all ones, which is another number in each dtype, signed or not."""
+    x = rng.integers(0, 2**63, (333, 7)).astype(dtype) | np.dtype(dtype).type(1)
+    operations = {np.bitwise_and: lax.bitwise_and, np.bitwise_or: lax.bitwise_or, np.bitwise_xor: lax.bitwise_xor}
+    for axes in [(0,), (1,), (0, 1)]:
+        for first in np.array([0, 1, 85]).astype(dtype):
+
+            def function(x: Any, first: Any = first, axes: Any = axes) -> Any:
+                return [lax.reduce(x, first, operation, axes) for operation in operations.values()]
+
+            with pb.default_bits(64):
+                found = leaves(compiled(function, "native")(x))
+            for own, numpys in zip(found, operations, strict=True):
+                np.testing.assert_array_equal(own, numpys(numpys.reduce(x, axes), first))
