@@ -77,6 +77,7 @@ from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
 from pullback.engine.xla import register_platform as register_platform
 from pullback.lax import stop_gradient as stop_gradient
+from pullback.native.choice import native_mode as native_mode
 from pullback.numpy import fft as fft
 from pullback.numpy.segments import segment_max as segment_max
 from pullback.numpy.segments import segment_min as segment_min

@@ -52,7 +52,7 @@ DECIDED_BY_THE_TEXT = {
     "engine/plugins.py:discover",
     "engine/xla.py:_places",
     "engine/xla.py:_kept",
-    "engine/xla.py:processor",
+    "engine/processor.py:processor",
     "native/compile.py:_machine",
     "native/compile.py:host",
     "native/compile.py:unavailable",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -379,9 +381,16 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).out_info
 
-    def block_until_compiled(self) -> None:
+    def block_until_compiled(self, timeout: float | None = None) -> None:
         """With `tiered=True`: have the best executable of every signature that was called compiled now, and wait until the next
         call runs it. Without, all of them are the best.
+
+        Arguments:
+            timeout: how many seconds to wait at most; None for as long as it takes.
+
+        Raises:
+            TimeoutError: it took longer; the compilation goes on.
+            ValueError: `timeout` is negative, or no number.
 
         Example:
             >>> import pullback as pb
@@ -395,10 +404,17 @@ class Jitted(NativeCallable):
             True
         """
         try:
-            for signature in [*self._signatures.values()]:  # a copy: other threads may add to them
-                if isinstance(signature.executable, Tiered):
-                    signature.executable.wait()
-                    signature.compile()
+            if timeout is not None and not timeout >= 0:
+                raise ValueError(f"block_until_compiled waits for a number of seconds that is not negative, not {timeout!r}.")
+            until = monotonic() + (math.inf if timeout is None else timeout)
+            seen = [*self._signatures.values()]  # a copy: other threads may add to them
+            waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
+            for _, tiered in waiting:
+                tiered.begin()
+            for signature, tiered in waiting:
+                if not tiered.wait(until):
+                    raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s; it will be.")
+                signature.compile()
         except BaseException as error:
             trim(error)
             raise
@@ -548,7 +564,7 @@ def jit(
             compared by equality and type. Each is completed from the other by `fun`'s signature.
         donate_argnums, donate_argnames: arguments whose memory the results may reuse; they cannot be used afterwards.
             A warning names those that no result is like. In other transformations nothing is donated.
-        show_graph: print the StableHLO and the optimized program when a signature is compiled.
+        show_graph: print the StableHLO and the optimized program when a signature is first compiled.
         quick: compile at a low optimization level: sooner done, slower to run.
         explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
         inline: where an outer function is traced, put the operations in the place of the call.

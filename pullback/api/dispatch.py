@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, NoneType
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, from_python, truths
+from pullback.core.array import Array, from_python, host_of, truths
 from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DonatedBufferError
@@ -75,7 +76,7 @@ class Signature:
             self._warn_of_unused_memory()
             make = compile_in_tiers if self.options.tiered else compile_program
             found = self.executable = make(self.program, self.options, self.donated)
-        elif isinstance(found, Tiered) and (better := found.best()) is not None:
+        elif isinstance(found, Tiered) and (better := found.replacement()) is not None:
             found = self.executable = better
         return found
 
@@ -409,7 +410,10 @@ def _scalar_buffer(value: Any, type: ArrayType) -> Any:
     key = (type, value)
     found = _scalar_buffers.get(key)
     if found is None:
-        found = _scalar_buffers[key] = buffer_of(from_python(value))
+        made = from_python(value)
+        found = buffer_of(made)
+        if math.isinf(value) or not np.isinf(host_of(made)):  # each overflow warns
+            _scalar_buffers[key] = found
     return found
 
 

@@ -17,7 +17,7 @@ from pullback.core.trees import TreeDef, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.engine.jaxlib import jaxlib
-from pullback.native.choice import explain
+from pullback.native.choice import Choice
 from pullback.program.program import Program
 
 
@@ -217,11 +217,9 @@ class Lowered(_AheadOfTime):
             >>> pb.jit(lambda x: x + 1.0).lower(1.0).compile()(2.0)
             3.0:f32[]:cpu(0)
         """
-        signature, flags = self._signature, flags_of("compile", compiler_options)
-        given = signature.options
-        if flags or given.tiered or explain(signature.program, given, signature.donated).tier != "xla":
-            own = given._replace(flags=(*given.flags, *flags), native=False, tiered=False)
-            signature = dataclasses.replace(signature, options=own, executable=None, fast_paths=None)
+        given, flags = self._signature.options, flags_of("compile", compiler_options)
+        own = given._replace(flags=(*given.flags, *flags), native=False, tiered=False)
+        signature = dataclasses.replace(self._signature, options=own, executable=None, fast_paths=None)
         signature.compile()
         compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled
@@ -281,6 +279,19 @@ class Compiled(_AheadOfTime):
         given = iter(args)
         filled = tuple([None if i in numbered else next(given) for i in range(count)])
         return (self._statics[0] if named else (), named), (filled, dynamic)
+
+    def explain(self) -> Choice:
+        """Who runs it, as `explain` of a jitted function says it: XLA, always.
+
+        Returns:
+            A record with the `tier` and the `reason`.
+
+        Example:
+            >>> import pullback as pb
+            >>> print(pb.jit(lambda x: x + 1.0).lower(1.0).compile().explain())
+            xla: it was compiled ahead of time.
+        """
+        return Choice("xla", "it was compiled ahead of time.")
 
     def as_text(self) -> str:
         """The optimized program, as XLA prints it (HLO).

@@ -32,7 +32,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "log_compiles explain_cache_misses": "write pb.jit(f, explain_misses=True), or set PULLBACK_EXPLAIN_MISSES=1",
         "named_call": "it is pb.named_scope",
         "explain": "it is a method of what jit returns: pb.jit(f).explain(*args)",
-        "native_mode": "it is in pullback.native.choice; for the whole process, set PULLBACK_NATIVE",
         "typeof": "it is x.type of an array",
         "default_backend": "it is pb.devices()[0].platform",
         "local_device_count": "it is pb.device_count",

@@ -227,6 +227,22 @@ def is_constant(array: Array) -> bool:
     return _constants.get(id(array)) is array
 
 
+_captured: WeakValueDictionary[Any, Array] = WeakValueDictionary()  # by the memory that they hold
+
+
+def captured(array: Array) -> Array:
+    """What Programs hold of an Array that a function closes over: an alias, the same one for all of them, which has the memory
+    also when the Array has given that up."""
+    memory = [one for one in (array._buffer, later_buffer(array), array._host) if one is not None]
+    for one in memory:
+        known = _captured.get((id(one), array.type, array.__class__))
+        if known is not None and any([one is own for own in (known._buffer, later_buffer(known), known._host)]):
+            return known
+    made = array.alias() if memory else array  # one without memory is good for its type
+    _captured.update({(id(one), array.type, array.__class__): made for one in memory})
+    return made
+
+
 class BorrowedArray(Array):
     """An Array of NumPy memory to which the caller can write as soon as the call ends for which it was made."""
 

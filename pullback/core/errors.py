@@ -595,8 +595,7 @@ class TierMismatch(PullbackError, ArithmeticError):
         pullback.core.errors.TierMismatch: Result 0 of jit(f), of dtype float32, is not the same by native code as by XLA: ...
 
     Cure: report it, unless the function is chaotic; leave the function to XLA meanwhile.
-        >>> from pullback.native.choice import native_mode
-        >>> with native_mode("off"):
+        >>> with pb.native_mode("off"):
         ...     pb.jit(lambda x: x + 1.0)(1.0)
         2.0:f32[]:cpu(0)
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class Mode:
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
         checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
         generator: the generator of keys that are made without naming one, and of raw ones.
-        native: what the native tier takes (`pullback.native.choice.native_mode`): "on", what it is better at than XLA; "off",
+        native: what the native tier takes (`pb.native_mode`): "on", what it is better at than XLA; "off",
             nothing; "check", as "on", and XLA runs it too, to be compared; "always", all that it can.
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
@@ -192,7 +192,46 @@ def narrowing() -> AbstractContextManager[None]:
     return overriding(bits=32, narrows=True)
 
 
-class default_bits(ContextDecorator):
+class Block(ContextDecorator):
+    """Overrides of the mode that users write: they hold inside the `with` block, or the decorated function, in this thread.
+
+    Attributes:
+        variable: the environment variable that sets the same for a whole process.
+    """
+
+    variable: str
+    _used = True  # what is refused is not what nobody entered
+
+    def __init__(self, value: Any, override: overriding) -> None:
+        self._value, self._override, self._used = value, override, False
+
+    def __enter__(self) -> None:
+        self._used = True
+        self._override.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._override.__exit__(*error)
+
+    def _recreate_cm(self) -> Self:
+        """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
+        return type(self)(self._value)  # type: ignore[call-arg]
+
+    def __call__(self, function: Any) -> Any:
+        self._used = True
+        return super().__call__(function)
+
+    def __del__(self) -> None:
+        if not self._used:
+            warn(
+                f"{self} did nothing: it holds inside `with pb.{self}:`, or a function that it decorates. For a whole process,"
+                f" set the environment variable {self.variable}={self._value}."
+            )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._value!r})"
+
+
+class default_bits(Block):
     """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
     128). As a statement by itself it does nothing, and warns.
 
@@ -211,36 +250,10 @@ class default_bits(ContextDecorator):
         dtype('float64')
     """
 
+    variable = "PULLBACK_DEFAULT_BITS"
+
     def __init__(self, bits: int) -> None:
-        self._used = True  # what is refused is not what nobody entered
         if bits.__class__ is bool or bits not in _CHOICES["bits"]:
             raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
-        self._bits, self._used = bits, False
         # values of 64 bits keep theirs where Python's numbers get as many
-        self._override = overriding(bits=64, narrows=False) if bits == 64 else overriding(bits=32)
-
-    def __enter__(self) -> None:
-        self._used = True
-        self._override.__enter__()
-
-    def __exit__(self, *error: object) -> None:
-        self._override.__exit__(*error)
-
-    def _recreate_cm(self) -> default_bits:
-        """One of its own for each call of a decorated function, which may call itself, or be called in several threads."""
-        return default_bits(self._bits)
-
-    def __call__(self, function: Any) -> Any:
-        self._used = True
-        return super().__call__(function)
-
-    def __del__(self) -> None:
-        if not self._used:
-            bits = self._bits
-            warn(
-                f"default_bits({bits}) did nothing: it holds inside `with pb.default_bits({bits}):`, or a function that it"
-                f" decorates. For a whole process, set the environment variable PULLBACK_DEFAULT_BITS={bits}."
-            )
-
-    def __repr__(self) -> str:
-        return f"default_bits({self._bits})"
+        super().__init__(bits, overriding(bits=64, narrows=False) if bits == 64 else overriding(bits=32))

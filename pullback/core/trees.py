@@ -18,7 +18,7 @@ import numpy as np
 from pullback.core.array import Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
-from pullback.core.lazy import lazy_module
+from pullback.core.lazy import lazy_module, uninterrupted
 from pullback.core.metadata import as_it_is_now
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer, is_float0, live
@@ -56,15 +56,21 @@ _waiting: list[tuple[Any, ...]] = []  # classes registered before optree was loa
 
 def optree() -> Any:
     """optree, loaded now if it was not yet."""
-    global _optree
     if _optree is None:
-        with _loading:
+        uninterrupted(_load)
+    return _optree
+
+
+def _load() -> None:
+    """Load optree. A Ctrl-C would leave a class registered of which that is not known: to register it again is an error."""
+    global _optree
+    with _loading:
+        if _optree is None:
             module = importlib.import_module("optree")
             while _waiting:
                 module.register_pytree_node(*_waiting[0], namespace=NAMESPACE)
                 del _waiting[0]
             _optree = module
-    return _optree
 
 
 def is_leaf(value: Any) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from pullback.core.forks import lock_across_forks
 from pullback.engine import disk
 
 MAX_IN_MEMORY = 256  # executables, of about 0.3 MB each; those of live functions stay besides
@@ -30,7 +31,7 @@ class CacheInfo(NamedTuple):
 
 
 _memory: OrderedDict[Hashable, Any] = OrderedDict()
-_lock = threading.RLock()  # reentrant, since a signal's handler, or a collection of garbage, may come in between and compile
+_lock = lock_across_forks()
 _counts: dict[str, Any] = {"hits": 0, "disk_hits": 0, "compiled": 0, "compile_seconds": 0.0}
 
 

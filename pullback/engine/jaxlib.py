@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.errors import UnsupportedJaxlib
+from pullback.core.lazy import uninterrupted
 
 SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not including the second
 
@@ -65,13 +66,13 @@ class Jaxlib:
         _quiet()
         self.environment = {name: value for name, value in sorted(os.environ.items()) if name.startswith(_READ_AT_START)}
         try:
-            self.client_module = importlib.import_module("jaxlib.xla_client")
-            self.jax = importlib.import_module("jaxlib._jax")
+            self.client_module = _import_module("jaxlib.xla_client")
+            self.jax = _import_module("jaxlib._jax")
         except ImportError as error:
             raise UnsupportedJaxlib(
                 f"Compiling needs jaxlib, which cannot be imported ({error}): pip install jaxlib."
             ) from error
-        about = importlib.import_module("jaxlib.version")  # importlib.metadata would take 28 ms
+        about = _import_module("jaxlib.version")  # importlib.metadata would take 28 ms
         self.version = about.__version__
         self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
         self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
@@ -148,14 +149,14 @@ class Jaxlib:
     @functools.cached_property
     def _mlir(self) -> tuple[Any, Any]:
         """MLIR's bindings and a context that knows the dialects that lowering rules write."""
-        ir = importlib.import_module("jaxlib.mlir.ir")
-        registrations = importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
+        ir = _import_module("jaxlib.mlir.ir")
+        registrations = _import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext")
         context, registry = ir.Context(), ir.DialectRegistry()
         registrations.register_dialects(registry)
         context.append_dialect_registry(registry)
         context.load_all_available_dialects()
         for dialect in ("stablehlo", "chlo"):
-            importlib.import_module(f"jaxlib.mlir.dialects.{dialect}").register_dialect(context)
+            _import_module(f"jaxlib.mlir.dialects.{dialect}").register_dialect(context)
         return ir, context
 
     def parse(self, text: str) -> Any:
@@ -174,7 +175,7 @@ class Jaxlib:
         """The names of LAPACK's kernels, which programs for the CPU may call from now on: without the library's start, which
         finds SciPy's LAPACK, a call would kill the process."""
         with _lock:
-            kernels = importlib.import_module("jaxlib.cpu._lapack")
+            kernels = _import_module("jaxlib.cpu._lapack")
             found = {name: kernel for name, kernel in kernels.registrations().items() if name.endswith("_ffi")}
             for name, kernel in found.items():
                 self.client_module.register_custom_call_target(name, kernel, platform="cpu", api_version=1)
@@ -195,22 +196,27 @@ def _quiet() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
+def _import_module(name: str) -> Any:
+    """A module of jaxlib's: some of them, imported in part, cannot be imported again, or end the process when they are."""
+    return uninterrupted(functools.partial(importlib.import_module, name))
+
+
 def pytrees() -> Any:
     """jaxlib's pytrees, which are JAX's; nothing else of jaxlib is prepared for that."""
     _quiet()
-    return importlib.import_module("jaxlib._jax").pytree
+    return _import_module("jaxlib._jax").pytree
 
 
 def runtime_error() -> type[Exception]:
     """The class of the errors of XLA at run time."""
     _quiet()
-    found: type[Exception] = importlib.import_module("jaxlib._jax").JaxRuntimeError
+    found: type[Exception] = _import_module("jaxlib._jax").JaxRuntimeError
     return found
 
 
 def pretty_printer() -> Any:
     """jaxlib's layout of documents, by which JAX breaks the lines of Jaxprs."""
-    return importlib.import_module("jaxlib._pretty_printer")
+    return _import_module("jaxlib._pretty_printer")
 
 
 def library_bytes(file: str | None) -> int:

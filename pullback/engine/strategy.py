@@ -41,6 +41,17 @@ It gives reductions, with what is elementwise around them, to a library (YNNPACK
 of `maximum(x, 0)`, the largest elements of arrays and of windows were numbers where they are NaN (jaxlib 0.10.2, from 4096
 elements on). So a module that takes extremes of floating-point numbers keeps its reductions. A sum of 2^20 numbers then takes
 1.5 to 3 times as long, their largest 5 to 10 times: the native tier takes large extremes out of it (`ops/reduce.py`).
+
+It writes kernels through MLIR, or as LLVM at once. The latter takes a third of the time for the transposes that it puts around
+convolutions, and three times as long for functions such as exp and tanh. So a module of convolutions in which there are no such
+functions is written as LLVM. Milliseconds of processor time to compile, and to run, through MLIR and as LLVM (least of 3 and of
+40; all results are the same to the last bit):
+
+    convolution, 8 x 32 x 56 x 56 by 32 x 32 x 3 x 3, f32; f64    169   75     6.8   6.3;   174   77    13.6  13.6
+    its gradient by the kernel; depthwise, 28 x 28                140   43     6.2   5.9;   153   55     1.9   1.6
+    one of 3 x 16 x 16; in one dimension, 16 x 32 x 256           120   44     0.04  0.04;  125   53     0.60  0.62
+    residual block with batch normalization, gradient             577  392     8.7   8.4
+    with tanh behind it, channels last: not so                     54  149     5.4   7.0
 """
 
 from __future__ import annotations
@@ -63,10 +74,15 @@ LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 _PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
 _EXTREMES = re.compile(r"stablehlo\.(?:maximum|minimum)\b.*[x<]b?f(?:16|32|64)>")
 
+# How kernels are written.
+_EMITTERS = "xla_cpu_use_fusion_emitters"
+_CONVOLUTION = re.compile(r"stablehlo\.convolution\b.*\(tensor<[^>]*xf(?:32|64)>,")
+_FUNCTIONS = re.compile(r"stablehlo\.(?:exp|log|tan|power|sine|cosine|cbrt|atan2|complex)|chlo\.")  # exponential, tanh, ... too
+
 UNDIVIDED_BYTES = 1 << 18  # Kernels are not divided among threads where no array takes more.
 
 
-def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """XLA's options for a module.
 
     Arguments:
@@ -77,9 +93,11 @@ def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str 
         The options by their names: those that all platforms know, and those that the CPU's compiler alone does.
     """
     skipped = ["cse_barrier_expander"] * barriers + ["cpu-parallel-task-assigner"] * (largest <= UNDIVIDED_BYTES)
-    options = {"xla_disable_hlo_passes": ",".join(skipped)} if skipped else {}
+    options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(skipped)} if skipped else {}
     if _EXTREMES.search(text):
         options[LIBRARY] = _PRODUCTS
+    if _CONVOLUTION.search(text) and not _FUNCTIONS.search(text):
+        options[_EMITTERS] = False
     if barriers:
         return options, {_STRATEGY: 0}
     if not steps or any(step.flops > SMALL_FLOPS or step.bytes > SMALL_BYTES for step in steps):

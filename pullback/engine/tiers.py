@@ -3,15 +3,17 @@
 A Program that XLA runs is compiled quickly (`xla.QUICK`) when it is first called, unless its best executable is there already:
 in memory, on disk, or as machine code of our own. Its calls are counted and timed. When they have taken as long as the quick
 compilation did (the other one takes several times as long), or are many, the best executable is compiled by one thread that
-serves all functions; the next call of the function after that finds it (`Tiered.best`), and the quick one is gone.
+serves all functions; the next call of the function after that finds it (`Tiered.replacement`), and the quick one is gone.
 
 The thread lives while there is something to compile. It is no daemon: a thread in the middle of XLA must not meet the end of
-the interpreter, which therefore waits for a compilation that has begun, and forgets those that have not. A fork waits for it as
-well, so that the child finds no lock held that nobody will release; what was waiting waits there for its next call.
+the interpreter, which therefore waits for a compilation that has begun, Ctrl-C or not, and forgets those that have not. A fork
+waits for it as well, so that the child finds no lock held that nobody will release; what was waiting waits there for its next
+call.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import os
@@ -19,13 +21,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from time import perf_counter
+from time import monotonic, perf_counter
 
 from pullback.core.array import Array
 from pullback.core.modes import Mode, current_mode, overriding
 from pullback.core.source import warn
-from pullback.engine.backend import CompileOptions, Executable
-from pullback.engine.compile import compile_program, kept_executable, make_executable
+from pullback.engine.backend import CompileOptions, Executable, Relay
+from pullback.engine.compile import kept_executable, make_executable
+from pullback.engine.waiting import acquire_at_end
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
@@ -43,27 +46,27 @@ def compile_in_tiers(program: Program, options: CompileOptions, donated: tuple[b
     took = perf_counter() - start
     if not made.quick:
         return kept_executable(program, best, donated, lambda: made)
-    make_best = functools.partial(compile_program, program, best, donated)
-    return Tiered(made, make_best, program.name, max(took, LEAST_SECONDS), max(cost(program)) / SPEED)
+    make = functools.partial(kept_executable, program, best, donated, made.best)
+    return Tiered(made, make, program.name, max(took, LEAST_SECONDS), max(cost(program)) / SPEED)
 
 
-class Tiered(Executable):
+class Tiered(Relay):
     """What runs a Program until its best executable is there: the one that was made quickly, with an account of its calls.
 
     Attributes:
-        quick_one: that executable. make: compiles the best one, in this `mode`. name: the Program's.
+        shown: that executable. make: compiles the best one, in this `mode`. name: the Program's.
         worth: how many seconds of calls make the best one worth its while. least: how many seconds a call takes at least.
         calls, seconds: of calls so far; threads that call at once may forget some of each other's.
         begun: whether the best one is being compiled, or is to be. failure: why it could not be.
     """
 
     __slots__ = ("__weakref__", "_best", "_done", "_told", "begun", "calls", "failure", "least", "make", "mode", "name",
-                 "quick_one", "seconds", "worth")  # fmt: skip
+                 "seconds", "worth")  # fmt: skip
 
-    def __init__(self, quick_one: Executable, make: Callable[[], Executable], name: str, worth: float, least: float) -> None:
-        self.quick_one, self.make, self.name, self.worth, self.least = quick_one, make, name, worth, least
+    def __init__(self, quick: Executable, make: Callable[[], Executable], name: str, worth: float, least: float) -> None:
+        super().__init__(quick)
+        self.make, self.name, self.worth, self.least = make, name, worth, least
         self.mode = current_mode()
-        self.copies, self.result_class = quick_one.copies, quick_one.result_class
         self.calls, self.seconds = 0, 0.0
         self.begun = self._told = False
         self.failure: str | None = None
@@ -72,14 +75,14 @@ class Tiered(Executable):
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         start = perf_counter()
-        outs = self.quick_one(arrays)
+        outs = self.shown(arrays)
         self.calls += 1
         self.seconds += max(perf_counter() - start, self.least)
         if not self.begun and (self.calls >= MANY_CALLS or self.seconds >= self.worth):
-            _background.submit(self)
+            self.begin()
         return outs
 
-    def best(self) -> Executable | None:
+    def replacement(self) -> Executable | None:
         """The best executable, if it is there. Warns, once, if it could not be made."""
         if self.failure is not None and not self._told:
             self._told = True
@@ -89,11 +92,17 @@ class Tiered(Executable):
             )
         return self._best
 
-    def wait(self) -> None:
-        """Have the best executable made now, and wait until it is there or has failed."""
+    def begin(self) -> None:
+        """Have the best executable made now, once."""
         _background.submit(self)
-        while not self._done.wait(LISTENING):
-            pass
+
+    def wait(self, until: float) -> bool:
+        """Have the best executable made now, and wait for it, or its failure. False if `monotonic` is at `until` before."""
+        self.begin()
+        while not self._done.wait(min(LISTENING, max(until - monotonic(), 0.0))):
+            if monotonic() >= until:
+                return False
+        return True
 
     def finish(self, best: Executable | None, failure: str | None = None) -> None:
         """Say what has become of the best executable."""
@@ -103,18 +112,6 @@ class Tiered(Executable):
     def again(self) -> None:
         """Forget that the best one was to be made."""
         self.begun, self._done = False, threading.Event()
-
-    def runner(self) -> None:
-        return None
-
-    def optimized_text(self) -> str:
-        return self.quick_one.optimized_text()
-
-    def cost_analysis(self) -> dict[str, float]:
-        return self.quick_one.cost_analysis()
-
-    def memory_analysis(self) -> dict[str, int]:
-        return self.quick_one.memory_analysis()
 
 
 def stage(found: Executable | None) -> str:
@@ -232,3 +229,9 @@ def _is_ending() -> bool:
 
 
 _background = _Background()
+
+
+@atexit.register
+def _leave() -> None:
+    """The interpreter has waited for the thread, unless a Ctrl-C kept it from that."""
+    acquire_at_end([_background.compiling])

@@ -1,8 +1,8 @@
-"""Waiting for XLA so that Ctrl-C is heard.
+"""Waiting for XLA so that Ctrl-C is heard, and so that the process can end.
 
-A thread that waits inside XLA hears no signal. So the main thread, which is the one that handles signals, waits at a lock, and
-another thread waits inside XLA and then releases it. Looking at the result from time to time instead took 3 % of the processor
-while it multiplied matrices for 10 ms, and ended up to 1 ms late.
+A thread that waits inside XLA hears no signal, and ends the process with an error if the interpreter ends meanwhile. So threads
+wait at a lock, and another thread waits inside XLA and then releases it. Looking at the result from time to time instead took
+3 % of the processor while it multiplied matrices for 10 ms, and ended up to 1 ms late.
 
 A handler's exception may come between any two steps of the main thread. So whatever has to be put right after a wait, the other
 thread does.
@@ -15,7 +15,9 @@ import atexit
 import contextlib
 import os
 import queue
+import signal
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -28,9 +30,9 @@ class _Watcher:
 
     def __init__(self) -> None:
         self.given: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
-        self.inside = _thread.allocate_lock()
-        _watchers.append(self)
+        self.inside = threading.RLock()
         _thread.start_new_thread(self.work, ())
+        _watchers.append(self)
 
     def work(self) -> None:
         while True:
@@ -42,29 +44,52 @@ class _Watcher:
             done.release()
 
 
-_watchers: list[_Watcher] = []  # as many as calls of `wait_for` in the main thread were ever nested, or interrupted, at once
+_watchers: list[_Watcher] = []  # as many as calls of `wait_for` ever ran, or were interrupted, at once
 _idle: list[_Watcher] = []
+_left = False  # whether the watchers are gone: what ends later is not waited for
 
 
 def wait_for(raw: Any) -> None:
-    """In the main thread return when a buffer has been computed, has failed or is gone; raises what a handler of a signal does.
-    Other threads hear no signals, and can wait inside XLA themselves."""
-    if threading.current_thread() is threading.main_thread():
-        done = _thread.allocate_lock()
-        done.acquire()
+    """Return when a buffer has been computed, has failed or is gone; raises what a handler of a signal does. It returns at once
+    where no watcher is to be had, since the process ends or has too many threads: then the caller waits inside XLA itself."""
+    if _left:
+        return
+    try:
+        watcher = _idle.pop()
+    except IndexError:
         try:
-            watcher = _idle.pop()
-        except IndexError:
             watcher = _Watcher()
-        watcher.given.put((raw, done))
-        done.acquire()
+        except RuntimeError:
+            return
+    done = _thread.allocate_lock()
+    done.acquire()
+    watcher.given.put((raw, done))
+    done.acquire()
+
+
+def acquire_at_end(locks: Sequence[Any]) -> None:
+    """Acquire reentrant locks when the process ends, though handlers of signals raise exceptions; then raise the last of these.
+    After the first one Ctrl-C ends the process at once, for what holds the locks may never end."""
+    raised: BaseException | None = None
+    for lock in locks:
+        held = False
+        while not held:
+            try:
+                held = lock.acquire()
+            except BaseException as error:
+                raised = error
+                if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if raised is not None:
+        raise raised
 
 
 @atexit.register
 def _leave() -> None:
-    """No thread may be inside XLA when the interpreter ends, nor enter it from then on."""
-    for watcher in _watchers:
-        watcher.inside.acquire()
+    """No watcher may be inside XLA when the interpreter ends, nor enter it from then on."""
+    global _left
+    _left = True
+    acquire_at_end([watcher.inside for watcher in _watchers])
 
 
 def _forget() -> None:

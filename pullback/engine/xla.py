@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
 import itertools
 import os
-import platform as machine
 import re
 import sys
 import threading
@@ -49,6 +47,7 @@ from pullback.engine.backend import (
 from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
+from pullback.engine.processor import processor, usable_processors
 from pullback.engine.waiting import wait_for
 from pullback.program.cost import cost
 from pullback.program.program import Program
@@ -143,12 +142,12 @@ class XlaBackend(Backend):
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
-        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
         self._batched_put = lib.jax.batched_device_put
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
+        _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
 
     def _lose_threads(self) -> None:
         self.forked = True
@@ -225,25 +224,30 @@ class XlaBackend(Backend):
         return made
 
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
-        self.check_threads()
         lowered = self.lower(program, options, donated)
         there = _asynchronous() if self._may_run_later(program, lowered) else self
         if options.tiered:
             best = options._replace(tiered=False)
             kept = not lowered.callbacks and cache.holds(disk.digest(generation_inputs(there, lowered, best)))
-            options = best if kept else best._replace(quick=True)
+            options = best if kept else options._replace(quick=True)
+        return there.executable(lowered, program, options, donated)
+
+    def executable(
+        self, lowered: Lowered, program: Program, options: CompileOptions, donated: tuple[bool, ...]
+    ) -> XlaExecutable:
+        """What XLA makes of a Program's module."""
+        self.check_threads()
         try:
-            loaded = there._load(lowered, options)
+            loaded = self._load(lowered, options)
         except Exception as error:
             ours = {**dict(QUICK if options.quick else ()), **lowered.options}.keys() - dict(options.flags)
             if (missing := _MISSING.search(str(error))) and missing[1] in ours:
                 _missing.add(missing[1])
-                return self.compile(program, options, donated)
-            refusal = self._refusal(error, program, options, donated)
-            if refusal is None:
+                return self.executable(lowered, program, options, donated)
+            if (refusal := self._refusal(error, program, options, donated)) is None:
                 raise
             raise refusal from error
-        return XlaExecutable(there, loaded, lowered, program, options, donated)
+        return XlaExecutable(self, loaded, lowered, program, options, donated)
 
     def _may_run_later(self, program: Program, lowered: Lowered) -> bool:
         """Whether a call of a program may return before it has run: it takes long, and calls no Python function, which could
@@ -327,28 +331,6 @@ def kept_inputs(program: Program, options: CompileOptions, donated: tuple[bool, 
 # ---- what an executable depends on ----------------------------------------------------------------------------------------
 
 
-@functools.cache
-def processor() -> str:
-    """The processor's model and features: code compiled for one may not run on another."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            head = file.read(8192)
-    except OSError:
-        return f"{machine.machine()} {machine.processor()}"
-    wanted = ("model name", "flags", "Features", "CPU implementer", "CPU part")
-    found: dict[str, str] = {}
-    for line in head.splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in wanted:
-            found.setdefault(name.strip(), value.strip())
-    return f"{machine.machine()} {found}"
-
-
-def usable_processors() -> int:
-    """How many processors this process may use: XLA divides its loops among as many threads."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptions) -> dict[str, str]:
     """Everything that the code which XLA generates for a module depends on, by name. Its digest is the executable's key.
 
@@ -414,8 +396,9 @@ _starting = threading.RLock()
 def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
-        found = next((there for there, _ in _places.values() if there.later), None)
-        return XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True) if found is None else found
+        while (found := next((there for there, _ in _places.values() if there.later), None)) is None:
+            XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
+        return found
 
 
 register_platform("cpu", _make_cpu_client)
@@ -443,6 +426,7 @@ class XlaExecutable(Executable):
         self._program = weakref.ref(program)  # which remembers what was made of it: a cycle would outlive both
         self.options = options
         self.quick = options.quick
+        self.lowered = lowered if options.tiered else None  # the best executable's is the same
         self.donated = donated
         self.output_types = program.output_types
         kept = kept_inputs(program, options, donated)
@@ -536,12 +520,19 @@ class XlaExecutable(Executable):
                 else:
                     array.delete()
 
+    def program(self) -> Program:
+        if (found := self._program()) is None:
+            raise ProgramError("The Program of this executable is gone, and with it what could be shown. Keep it.")
+        return found
+
+    def best(self) -> Executable:
+        options = self.options._replace(quick=False, tiered=False)
+        return self if self.lowered is None else self.backend.executable(self.lowered, self.program(), options, self.donated)
+
     def optimized_text(self) -> str:
         # `raw` may have been compiled for an equal Program of another name, at other lines
         if self.shown is None:
-            if (program := self._program()) is None:
-                raise ProgramError("The Program of this executable is gone, and with it what could be shown. Keep it.")
-            lowered = self.backend.lower(program, self.options, self.donated, located=True)
+            lowered = self.backend.lower(self.program(), self.options, self.donated, located=True)
             raw = self.backend.translate(lowered, self.options)
             self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
         return self.shown

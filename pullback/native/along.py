@@ -16,6 +16,7 @@ from pullback.native.arrays import (
     Memory,
     Place,
     Places,
+    Split,
     at,
     at_first,
     block_lanes,
@@ -26,7 +27,6 @@ from pullback.native.arrays import (
     ready,
     room,
     scalar,
-    spliced,
     strides,
 )
 from pullback.native.emit import Emitter, Targets, add_rule, kind_of
@@ -37,18 +37,13 @@ from pullback.native.reduce import neutral
 _ASSOCIATIVE = ("add", "multiply", "maximum", "minimum")
 
 
-class Along:
+class Along(Split):
     """Arrays of one shape, of which some axes are gone through one element after another, the others in any order."""
 
     def __init__(self, it: Emitter, arrays: Sequence[Array], axes: Sequence[int]) -> None:
+        super().__init__(arrays[0].shape, axes)
         self.it, self.code = it, it.code
         self.arrays = ready(self.code, arrays)
-        self.shape = arrays[0].shape
-        self.axes = list(axes)
-        self.kept = [axis for axis in range(len(self.shape)) if axis not in self.axes]
-
-    def whole(self, kept: Sequence[Place], gone: Sequence[Place]) -> Places:
-        return spliced((self.kept, kept), (self.axes, gone))
 
     def read(self, places: Places, lanes: int | None, kinds: Sequence[str]) -> list[Value]:
         found = [at(self.code, x, places, lanes) for x in self.arrays]
@@ -56,8 +51,7 @@ class Along:
 
     def each(self, kinds: Sequence[str], body: Callable[[list[Place], int | None], None], narrow: bool = False) -> None:
         """`body(places, lanes)` for all places of the kept axes, some vectors along one of them at a time; `narrow`: one."""
-        code = self.code
-        sizes = [self.shape[axis] for axis in self.kept]
+        code, sizes = self.code, self.shape
         long = [i for i, size in enumerate(sizes) if size >= 4]
         if not long:
             flow.nest(code, sizes, lambda row: body(list(at_first(*row)), None))
@@ -163,7 +157,7 @@ def _accumulate(it: Emitter, node: Node, operands: list[Array], targets: Targets
 
     alone = max([shape[i] for i in along.kept if i > axis], default=1) == 1
     if params["how"] in _ASSOCIATIVE and alone and shape[axis] > 4 and kinds[0] not in ("f16", "bf16", "i1"):
-        flow.nest(code, [shape[i] for i in along.kept], within)
+        flow.nest(code, along.shape, within)
     else:
         along.each(kinds, scanned)
     return [result(code, memory) for memory in outs]
@@ -177,8 +171,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
     code = it.code
     kinds = [x.kind for x in arrays]
     along = Along(it, arrays, axes)
-    shape = tuple([along.shape[axis] for axis in along.kept])
-    sizes = [along.shape[axis] for axis in along.axes]
+    shape, sizes = along.shape, along.sizes
     outs = [room(code, shape, kind) for kind in kinds]
     starts = [scalar(code, first) for first in firsts]
     if not math.prod(shape):
@@ -196,7 +189,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
     def row(kept: flow.Row) -> None:
         """Vectors lie along the last axis that is reduced; their lanes are combined at the end."""
         step = block_lanes(code, sizes[-1], "f64" if any([size_of(kind) == 8 for kind in kinds]) else "f32")
-        lanes = step = 1 << step.bit_length() - 1
+        step = 1 << step.bit_length() - 1
         whole = sizes[-1] // step
 
         def read(start: Index, index: flow.Row, lanes: int | None) -> list[Value]:
@@ -205,11 +198,7 @@ def combined(it: Emitter, body: Graph, arrays: Sequence[Array], firsts: Sequence
 
         begin = [code.spread(start, step) for start in starts]
         found = folded([*sizes[:-1], whole], begin, lambda at: read(code.times(at[-1], step), at, step))
-        while lanes > 1:
-            lanes //= 2
-            halves = [[code.shuffle(x, range(i, i + lanes)) for x in found] for i in (0, lanes)]
-            found = it.applied(body, [*halves[0], *halves[1]])
-        found = [code.lane(value, 0) for value in found]
+        found = flow.across(code, found, step, lambda low, high: it.applied(body, [*low, *high]))
         rest = [*sizes[:-1], sizes[-1] % step]
         found = folded(rest, found, lambda at: read(code.plus(at[-1], whole * step), at, None))
         for memory, value in zip(outs, found):

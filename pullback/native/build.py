@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.native import along, index, kept, loops, sorting, windows  # noqa: F401  (they add their rules)
+from pullback.native import along, index, kept, loops, selection, windows  # noqa: F401  (they add their rules)
 from pullback.native.arrays import Memory, store
 from pullback.native.compile import Target
 from pullback.native.emit import Arrays, Emitter, kind_of

@@ -10,7 +10,7 @@ import numpy as np
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import FLOAT8_NAMES
 from pullback.core.errors import TierMismatch
-from pullback.engine.backend import Executable
+from pullback.engine.backend import Executable, Relay
 
 # By how much results may differ, in units of the largest element of each: roundings differ, and so do sums' orders.
 TOLERANCE = {
@@ -21,37 +21,28 @@ FLUSHED = {"bfloat16": 2.0**-125, "float32": 2.0**-125, "float64": 2.0**-1021, "
 FLOAT8 = 0.5  # of any of these, whose neighbours are as far apart
 
 
-class CheckedExecutable(Executable):
+class CheckedExecutable(Relay):
     """Runs a Program natively and by XLA, compares, and returns what the native code gave.
 
     Attributes:
-        native, other: the two, of which the other one takes no donated memory. name: what the Program is called.
+        native, shown: the two; XLA's takes no donated memory. name: what the Program is called.
     """
 
-    __slots__ = ("name", "native", "other", "quick")
+    __slots__ = ("name", "native", "quick")
 
     def __init__(self, native: Executable, other: Executable, name: str) -> None:
-        self.native, self.other, self.name = native, other, name
-        self.copies, self.result_class = other.copies, native.result_class
-        self.quick = native.quick or other.quick
+        super().__init__(other)
+        self.native, self.name = native, name
+        self.result_class, self.quick = native.result_class, native.quick or other.quick
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         others = [array.alias() for array in arrays]  # what is donated is gone when the first call ends
-        found, expected = self.native(arrays), self.other(others)
+        found, expected = self.native(arrays), self.shown(others)
         compare(self.name, [np.asarray(host_of(x)) for x in found], [np.asarray(host_of(x)) for x in expected])
         return found
 
-    def runner(self) -> None:
-        return None
-
-    def optimized_text(self) -> str:
-        return self.native.optimized_text()
-
-    def cost_analysis(self) -> dict[str, float]:
-        return self.other.cost_analysis()
-
-    def memory_analysis(self) -> dict[str, int]:
-        return self.other.memory_analysis()
+    def best(self) -> Executable:
+        return CheckedExecutable(self.native.best(), self.shown.best(), self.name)
 
 
 def compare(name: str, found: Sequence[Any], expected: Sequence[Any]) -> None:

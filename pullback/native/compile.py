@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import platform as machine
 import struct
 import sys
 import sysconfig
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from pullback.core.forks import held_across_forks, lock_across_forks
 from pullback.core.lazy import lazy_module
 from pullback.engine import disk
 
@@ -141,7 +142,14 @@ def _optimised(source: str, target: Target, jit: bool = True) -> tuple[Any, Any]
     return module, generator
 
 
-_lock = threading.RLock()  # what LLVM is told in several steps
+def _llvms_lock() -> Any:
+    """The lock, which has no public name, under which llvmlite calls LLVM, also to free what nobody holds any more."""
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    return getattr(ffi and ffi.lib, "_lock", contextlib.nullcontext())
+
+
+held_across_forks(lambda: _llvms_lock().__enter__(), lambda: _llvms_lock().__exit__(None, None, None))
+_lock = lock_across_forks()  # what LLVM is told in several steps
 
 
 def optimised_text(source: str, target: Target | None = None) -> str:

@@ -436,8 +436,8 @@ def tan(x: Lanes) -> Lanes:
     return _beyond("tan", x, where(abs(x) < SMALL["f64"], x, out))
 
 
-def atan2(y: Lanes, x: Lanes, precise: str = "f64") -> Lanes:
-    """The arctangent of the smaller over the larger of |x| and |y|, which is turned into the octant of (x, y)."""
+def _turned(y: Lanes, x: Lanes, precise: str) -> Lanes:
+    """The angle of (x, |y|): the arctangent of the smaller over the larger of |x| and |y|, which is turned into the octant."""
     across, along = abs(x), abs(y)
     steep = along > across
     small, large = where(steep, across, along), where(steep, along, across)
@@ -447,8 +447,11 @@ def atan2(y: Lanes, x: Lanes, precise: str = "f64") -> Lanes:
     angle = fused(t * z, polynomial(z, tables.ARCTANGENT[precise]), t)
     left = x.bits() < 0
     flat = where(left, PI[0] - (angle - PI[1]), angle)
-    angle = where(steep, 0.5 * PI[0] - (where(left, -angle, angle) - 0.5 * PI[1]), flat)  # one rounding, on either side
-    return angle.with_sign_of(y)
+    return where(steep, 0.5 * PI[0] - (where(left, -angle, angle) - 0.5 * PI[1]), flat)  # one rounding, on either side
+
+
+def atan2(y: Lanes, x: Lanes, precise: str = "f64") -> Lanes:
+    return _turned(y, x, precise).with_sign_of(y)
 
 
 def atan(x: Lanes, precise: str = "f64") -> Lanes:
@@ -460,4 +463,4 @@ def asin(x: Lanes, precise: str = "f64") -> Lanes:
 
 
 def acos(x: Lanes, precise: str = "f64") -> Lanes:
-    return atan2(sqrt((1 - x) * (1 + x)), x, precise)
+    return _turned(sqrt((1 - x) * (1 + x)), x, precise)

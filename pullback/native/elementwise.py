@@ -70,13 +70,16 @@ def _arithmetic(code: Code, name: str, operands: list[Value], params: Any, kind:
 def _quotient(code: Code, how: str, x: Value, y: Value, of_zero: Value) -> Value:
     """A quotient or remainder of integers; the machine's would end the process where y is 0, or the result too large."""
     kind, lanes = x.kind, x.lanes
+    how = f"{'s' if is_signed(kind) else 'u'}{how}"
+    if y.number not in (None, 0, -1):
+        return code.binary(how, x, y)
     none = code.compare("eq", y, code.constant(0, kind, lanes))
     unsafe = none
     if is_signed(kind):
         least = code.compare("eq", x, code.constant(limits(kind)[0], kind, lanes))
         unsafe = code.binary("or", none, code.binary("and", least, code.compare("eq", y, code.constant(-1, kind, lanes))))
     divisor = code.select(unsafe, code.constant(1, kind, lanes), y)
-    out = code.binary(f"{'s' if is_signed(kind) else 'u'}{how}", x, divisor)
+    out = code.binary(how, x, divisor)
     return code.select(none, of_zero, out)
 
 
@@ -236,9 +239,23 @@ def convert(code: Code, x: Value, kind: str) -> Value:
         out = code.pure(f"{'sitofp' if is_signed(x.kind) else 'uitofp'} {x} to {to}", kind, lanes)
         return code.rounded(out, kind) if kind in _HELD else out
     if is_float(x.kind):
-        types = f"{Value('', kind, lanes).mangled}.{x.mangled}"
-        return code.intrinsic(f"fpto{'s' if is_signed(kind) else 'u'}i.sat", x, kind=kind, of=types)
+        return _cut(code, x, kind)
     return code.convert_integer(x, kind)
+
+
+def _cut(code: Code, x: Value, kind: str) -> Value:
+    """A float without its fraction, as an integer: the nearest there is, 0 for NaN. LLVM's instruction for that takes vectors
+    apart on x86."""
+    lanes = x.lanes
+    least, most = limits(kind)
+    low, end = [code.constant(number, x.kind, lanes) for number in (least, most + 1)]  # powers of two, or 0
+    above, below = code.compare("ge", x, end), code.compare("lt", x, low)
+    inside = code.binary("and", code.compare("ge", x, low), code.compare("lt", x, end))
+    usual = code.select(inside, x, code.constant(0, x.kind, lanes))
+    how = "fptosi" if is_signed(kind) else "fptoui"
+    out = code.pure(f"{how} {usual} to {Value('', kind, lanes).type}", kind, lanes)
+    out = code.select(below, code.constant(least, kind, lanes), out)
+    return code.select(above, code.constant(most, kind, lanes), out)
 
 
 def _convert(code: Code, name: str, operands: list[Value], params: Any, kind: str) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from pullback.native.arrays import (
 )
 from pullback.native.graph import Graph, Node, Refused, element
 from pullback.native.ir import Code, Index, Value, size_of
-from pullback.native.reduce import contraction, reduced
+from pullback.native.reduce import SHORT, contraction, reduced
 from pullback.stablehlo.writer import Value as Name
 
 Arrays = dict[str, Array]
@@ -134,12 +135,13 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
     """For each value by which roots it is read: operations that need it in memory, or outputs. Formulas only pass it on."""
     found: dict[str, set[Any]] = {name.name: {("output", name.name)} for name in graph.outputs}
     for node in reversed(graph.nodes):
-        passes = len(node.results) == 1 and is_formula(node) and node.results[0].name not in targets
+        passes = len(node.results) == 1 and (is_formula(node) or is_short(node)) and node.results[0].name not in targets
         result = node.results[0]
         through = passes and not fits(result.shape, kind_of(result))
         readers = found.get(result.name, set()) if through else {id(node)}
         if through and node.name in _VIEWS:  # at other places it is computed again
-            readers = {(id(node), len(readers))}
+            often = node.operands and math.prod(result.shape) > SHORT * math.prod(node.operands[0].shape)
+            readers = {(id(node), i) for i in range(2 if often or len(readers) > 1 else 1)}
         for name in node.operands:
             known = found.setdefault(name.name, set())
             if len(known) < 2:  # more are not told apart
@@ -150,6 +152,11 @@ def _roots(graph: Graph, targets: Targets) -> dict[str, set[Any]]:
 def is_formula(node: Node) -> bool:
     """Whether an operation's result is computed where it is used, unless it is small."""
     return node.name in _VIEWS or elementwise.is_known(node.name)
+
+
+def is_short(node: Node) -> bool:
+    """Whether an operation is a sum, or the like, of so few terms that it is computed where it is used."""
+    return node.name == "reduce" and math.prod([node.operands[0].shape[axis] for axis in node.params["dimensions"]]) <= SHORT
 
 
 # ---- what moves elements -----------------------------------------------------------------------------------------------
@@ -323,7 +330,7 @@ def _barrier(it: Emitter, node: Node, operands: list[Array], targets: Targets) -
 def _reduce(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:
     params = node.params
     target = targets.get(node.results[0].name)
-    return reduced(it.code, operands[0], params["dimensions"], params["how"], params["init"], target)
+    return reduced(it.code, operands[0], params["dimensions"], params["how"], params["init"], target, now=False)
 
 
 def _dot_general(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> Array:

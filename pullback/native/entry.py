@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from pullback.core import axes, modes, tracing
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import entering
 from pullback.core.errors import DonatedBufferError
+from pullback.core.forks import lock_across_forks
 from pullback.core.modes import Mode
 from pullback.core.types import ArrayType
 from pullback.engine.backend import placement
@@ -239,7 +239,7 @@ def install(into: NativeCallable, descriptor: Descriptor) -> None:
     _write(into, descriptor, "vectorcall")
 
 
-_changing = threading.RLock()  # a signal's handler may come in between, and change the same object
+_changing = lock_across_forks()
 
 
 def _write(into: NativeCallable, descriptor: Descriptor, function: str) -> None:
@@ -464,7 +464,7 @@ class _Entry:
         (ctypes.c_uint64 * len(TABLE)).from_address(self.addresses["table"])[:] = [known[name] or 0 for name in TABLE]
 
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 
 
 @functools.cache

@@ -80,10 +80,6 @@ class NativeExecutable(Executable):
     def optimized_text(self) -> str:
         return compiling.optimised_text(self.kernel.source)
 
-    def assembly(self) -> str:
-        """The kernel in the processor's own language."""
-        return compiling.assembly(self.kernel.source)
-
     def cost_analysis(self) -> dict[str, float]:
         weight = self.kernel.weight
         sizes = [type.nbytes for type in (*self.kernel.inputs, *self.kernel.outputs)]

@@ -201,6 +201,14 @@ def fold(
     return along(0, (), list(neutral))
 
 
+def across(code: Code, found: list[Value], lanes: int, join: Callable[[list[Value], list[Value]], list[Value]]) -> list[Value]:
+    """The numbers that vectors come to, of so many lanes, a power of two: their halves are joined until one lane is left."""
+    while lanes > 1:
+        lanes //= 2
+        found = join(*[[code.shuffle(x, range(i, i + lanes)) for x in found] for i in (0, lanes)])
+    return [code.lane(x, 0) for x in found]
+
+
 def parted(
     code: Code,
     start: Index,

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 
+from pullback.core.forks import lock_across_forks
 from pullback.engine.backend import Part
 from pullback.engine.jaxlib import jaxlib
 from pullback.native import compile as compiling
@@ -138,7 +138,7 @@ def text(kernel: Kernel) -> str:
 
 _names: set[str] = set()  # by which XLA knows handlers, or will
 _handlers: dict[str, compiling.LoadedCode] = {}  # XLA may call them for ever
-_lock = threading.RLock()
+_lock = lock_across_forks()
 
 
 def part(kernel: Kernel) -> Part | None:

@@ -39,7 +39,8 @@ _MEMORY = _LLVM | {kind: _LLVM[raw] for kind, raw in MEMORY_KINDS.items()}
 _SHORT = {"f16": "f32", "bf16": "f32"}  # in which kind numbers are held
 
 UNKNOWN_TRIPS = 16  # of a loop of which nobody knows how often it runs, when it is weighed
-SLOW = {"fdiv": 4.0, "sqrt": 10.0, "div": 20.0}  # the weights of a division and a root in float32, and of integers' division
+# The weights of a division and a root in float32, and of integers' divisions, by a number that is known and by others.
+SLOW = {"fdiv": 4.0, "sqrt": 10.0, "known div": 8.0, "div": 20.0}
 ON_STACK, STACK = 1 << 12, 1 << 16  # arrays of up to so many bytes lie on the stack, and all of them take so many at most
 MOST_LINES = 20_000  # of a function: LLVM takes 20 us for each
 INLINED = 500  # lines of internal functions that are written where they are called: LLVM takes 100 us for each
@@ -220,9 +221,9 @@ class Code:
         plain = Value(text, kind, None, number)
         return plain if lanes is None else Value(f"splat ({plain.type} {text})", kind, lanes, number)
 
-    def count_lanes(self, lanes: int, step: int = 1) -> Value:
-        """step * (0, 1, 2, ...), as i64."""
-        return Value(f"<{', '.join([f'i64 {step * i}' for i in range(lanes)])}>", "i64", lanes)
+    def count_lanes(self, lanes: int, step: int = 1, kind: str = "i64") -> Value:
+        """step * (0, 1, 2, ...), as integers of a kind."""
+        return Value(f"<{', '.join([f'{kind} {step * i}' for i in range(lanes)])}>", kind, lanes)
 
     def spread(self, value: Value, lanes: int | None) -> Value:
         """A number in each of so many lanes."""
@@ -366,10 +367,13 @@ class Code:
 
     def binary(self, name: str, x: Value, y: Value) -> Value:
         """An instruction of LLVM's of two operands of one type."""
-        return self.pure(f"{name} {x}, {y.text}", x.kind, x.lanes, self._cost(name, x))
+        return self.pure(f"{name} {x}, {y.text}", x.kind, x.lanes, self._cost(name, x, y.number is not None))
 
-    def _cost(self, name: str, x: Value) -> float:
-        """How many usual instructions one of LLVM's takes. Processors have no division of vectors of integers."""
+    def _cost(self, name: str, x: Value, by_known: bool = False) -> float:
+        """How many usual instructions one of LLVM's takes. Processors have no division of vectors of integers; that by a number
+        that is known is a multiplication."""
+        if name in ("sdiv", "udiv", "srem", "urem") and by_known:
+            return SLOW["known div"]
         if name in ("fdiv", "sqrt"):
             return SLOW[name] * (2.0 if x.kind == "f64" else 1.0)
         if name in ("sdiv", "udiv", "srem", "urem"):

@@ -173,15 +173,20 @@ def looked_up(places: Lanes, numbers: Sequence[float], kind: str) -> Lanes:
     return by_vectors(places, f"llvm.x86.avx512.permvar.{'df' if kind == 'f64' else 'sf'}.512", [table, "x"], kind)
 
 
+def in_any_lane(code: Code, which: Value) -> Value:
+    """Whether something holds in any lane."""
+    if which.lanes is None:
+        return which
+    name = f"@llvm.vector.reduce.or.{which.mangled}"
+    code.module.declarations[name] = f"declare i1 {name}({which.type})"
+    return code.pure(f"call i1 {name}({which})", "i1")
+
+
 def rarely(which: Lanes, usual: Lanes, make: Callable[[], Lanes]) -> Lanes:
     """What `make` writes where `which`, else `usual`: a branch that is taken if `which` is true in any lane."""
-    code, lanes, any_lane = which.code, which.value.lanes, which.value
-    if lanes is not None:
-        name = f"@llvm.vector.reduce.or.{any_lane.mangled}"
-        code.module.declarations[name] = f"declare i1 {name}({any_lane.type})"
-        any_lane = code.pure(f"call i1 {name}({any_lane})", "i1")
+    code, lanes = which.code, which.value.lanes
     before, rare, after = code.block, code.fresh("rare"), code.fresh("after")
-    code.lines.append(f"br {any_lane}, label %{rare}, label %{after}")
+    code.lines.append(f"br {in_any_lane(code, which.value)}, label %{rare}, label %{after}")
     code.label(rare)
     with code.scope(RARE):
         found = where(which, make(), usual).value

@@ -27,7 +27,7 @@ from pullback.native.arrays import (
     store,
     view,
 )
-from pullback.native.emit import Arrays, Emitter, Targets, add_rule, kind_of
+from pullback.native.emit import Arrays, Emitter, Targets, add_rule, is_short, kind_of
 from pullback.native.graph import Graph, Node
 from pullback.native.ir import Code, Index, Value, size_of
 from pullback.stablehlo.writer import Value as Name
@@ -164,7 +164,7 @@ def _is_copy(node: Node) -> bool:
         used = node.params["dot_dimension_numbers"].get("lhs_contracting_dimensions", ())
         return bool(math.prod([node.operands[0].shape[axis] for axis in used]) > 1)
     if node.name == "reduce":
-        return bool(math.prod([node.operands[0].shape[axis] for axis in node.params["dimensions"]]) > 1)
+        return not is_short(node)
     return node.name in _COPYING
 
 

@@ -7,7 +7,7 @@ or, of functions that are about x there, x itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,68 +37,70 @@ def _sign_bit(bits: Lanes) -> int:
     return -(1 << int(bits.kind[1:]) - 1)
 
 
-def _in_double(rule: Callable[..., Lanes], **how: Any) -> Callable[..., Lanes]:
-    """A rule of float32 that computes in float64."""
-
-    def converted(*operands: Lanes) -> Lanes:
-        return rule(*[x.converted("f64") for x in operands], **how).converted("f32")
-
-    return converted
-
-
 @dataclass(frozen=True)
 class Function:
     """How a function is written.
 
     Attributes:
-        of_f64, of_f32: rules that take and return Lanes.
+        rule: takes and returns Lanes.
         weight: about how many instructions a vector of float64 takes.
         ulps: the greatest error in float64 and in float32, in units in the last place.
+        in_double: with which arguments besides the rule computes in float64 where it is to give float32; None: it computes in
+            float32 itself.
+        short: the rule that does so, if it is another one.
         inline: whether it is so short that it is written where it is used.
         exact: whether it takes 16-bit numbers as what they are, not as float32.
     """
 
-    of_f64: Callable[..., Lanes]
-    of_f32: Callable[..., Lanes]
+    rule: Callable[..., Lanes]
     weight: float
     ulps: tuple[float, float]
+    in_double: Mapping[str, Any] | None = None
+    short: Callable[..., Lanes] | None = None
     inline: bool = False
     exact: bool = False
 
+    def __call__(self, *operands: Lanes) -> Lanes:
+        if operands[0].kind == "f64" or self.in_double is None:
+            return self.rule(*operands)
+        rule = self.short or self.rule
+        return rule(*[x.converted("f64") for x in operands], **self.in_double).converted("f32")
 
-_SHORT = {"precise": "f32"}
+
+_DOUBLE: Mapping[str, Any] = {}
+_LESS_PRECISE = {"precise": "f32"}
 FUNCTIONS: dict[str, Function] = {
-    "exponential": Function(elementary.exp, elementary.exp, 30, (1.5, 1.5)),
-    "exponential_minus_one": Function(elementary.expm1, elementary.expm1, 43, (2.5, 1.5)),
-    "log": Function(elementary.log, elementary.log, 42, (1.5, 1.5)),
-    "log_plus_one": Function(elementary.log1p, elementary.log1p, 50, (1.5, 1.5)),
-    "logistic": Function(elementary.logistic, elementary.logistic, 56, (2.5, 1.5)),
-    "tanh": Function(elementary.tanh, elementary.tanh, 60, (1.5, 1.5)),
-    "sine": Function(elementary.sin, elementary.sin, 53, (1.5, 1.5)),
-    "cosine": Function(elementary.cos, elementary.cos, 51, (1.5, 1.5)),
-    "tan": Function(elementary.tan, _in_double(elementary.tan), 75, (1.5, 1.0)),
-    "cbrt": Function(elementary.cbrt, _in_double(elementary.cbrt), 57, (1.0, 1.0)),
-    "power": Function(elementary.power, _in_double(elementary.power, exact=False), 149, (1.5, 1.0)),
-    "atan2": Function(elementary.atan2, _in_double(elementary.atan2, **_SHORT), 55, (2.2, 1.0)),
-    "sqrt": Function(elementary.sqrt, elementary.sqrt, 20, (0.5, 0.5), inline=True),
-    "rsqrt": Function(elementary.rsqrt, elementary.rsqrt, 28, (1.5, 1.5), inline=True),
-    "remainder": Function(elementary.remainder, _in_double(elementary.remainder), 24, (0.0, 0.0)),
-    "chlo.acos": Function(elementary.acos, _in_double(elementary.acos, **_SHORT), 78, (3.0, 1.0)),
-    "chlo.acosh": Function(elementary.acosh, _in_double(elementary.acosh), 80, (3.0, 1.0)),
-    "chlo.asin": Function(elementary.asin, _in_double(elementary.asin, **_SHORT), 78, (3.0, 1.0)),
-    "chlo.asinh": Function(elementary.asinh, _in_double(elementary.asinh), 88, (3.0, 1.0)),
-    "chlo.atan": Function(elementary.atan, _in_double(elementary.atan, **_SHORT), 55, (2.2, 1.0)),
-    "chlo.atanh": Function(elementary.atanh, _in_double(elementary.atanh), 63, (3.0, 1.0)),
-    "chlo.cosh": Function(elementary.cosh, _in_double(elementary.cosh), 41, (2.0, 1.0)),
-    "chlo.digamma": Function(special.digamma, _in_double(special.digamma), 140, (2.5, 1.0)),
-    "chlo.erf": Function(special.erf, special.erf, 76, (1.5, 1.5)),
-    "chlo.erf_inv": Function(special.erf_inv, _in_double(special.erf_inv), 79, (4.0, 1.0)),
-    "chlo.erfc": Function(special.erfc, _in_double(special.short_erfc), 131, (2.5, 1.0)),
-    "chlo.lgamma": Function(special.lgamma, _in_double(special.lgamma), 190, (2.5, 1.0)),
-    "chlo.next_after": Function(next_after, next_after, 22, (0.0, 0.0), exact=True),
-    "chlo.sinh": Function(elementary.sinh, _in_double(elementary.sinh), 55, (2.5, 1.0)),
+    "exponential": Function(elementary.exp, 30, (1.5, 1.5)),
+    "exponential_minus_one": Function(elementary.expm1, 43, (2.5, 1.5)),
+    "log": Function(elementary.log, 42, (1.5, 1.5)),
+    "log_plus_one": Function(elementary.log1p, 50, (1.5, 1.5)),
+    "logistic": Function(elementary.logistic, 56, (2.5, 1.5)),
+    "tanh": Function(elementary.tanh, 60, (1.5, 1.5)),
+    "sine": Function(elementary.sin, 53, (1.5, 1.5)),
+    "cosine": Function(elementary.cos, 51, (1.5, 1.5)),
+    "tan": Function(elementary.tan, 75, (1.5, 1.0), _DOUBLE),
+    "cbrt": Function(elementary.cbrt, 57, (1.0, 1.0), _DOUBLE),
+    "power": Function(elementary.power, 149, (1.5, 1.0), {"exact": False}),
+    "atan2": Function(elementary.atan2, 55, (2.2, 1.0), _LESS_PRECISE),
+    "sqrt": Function(elementary.sqrt, 20, (0.5, 0.5), inline=True),
+    "rsqrt": Function(elementary.rsqrt, 28, (1.5, 1.5), inline=True),
+    "remainder": Function(elementary.remainder, 24, (0.0, 0.0), _DOUBLE),
+    "chlo.acos": Function(elementary.acos, 78, (3.0, 1.0), _LESS_PRECISE),
+    "chlo.acosh": Function(elementary.acosh, 80, (3.0, 1.0), _DOUBLE),
+    "chlo.asin": Function(elementary.asin, 78, (3.0, 1.0), _LESS_PRECISE),
+    "chlo.asinh": Function(elementary.asinh, 88, (3.0, 1.0), _DOUBLE),
+    "chlo.atan": Function(elementary.atan, 55, (2.2, 1.0), _LESS_PRECISE),
+    "chlo.atanh": Function(elementary.atanh, 63, (3.0, 1.0), _DOUBLE),
+    "chlo.cosh": Function(elementary.cosh, 41, (2.0, 1.0), _DOUBLE),
+    "chlo.digamma": Function(special.digamma, 140, (2.5, 1.0), _DOUBLE),
+    "chlo.erf": Function(special.erf, 76, (1.5, 1.5)),
+    "chlo.erf_inv": Function(special.erf_inv, 79, (4.0, 1.0), _DOUBLE),
+    "chlo.erfc": Function(special.erfc, 131, (2.5, 1.0), _DOUBLE, special.short_erfc),
+    "chlo.lgamma": Function(special.lgamma, 190, (2.5, 1.0), _DOUBLE),
+    "chlo.next_after": Function(next_after, 22, (0.0, 0.0), exact=True),
+    "chlo.sinh": Function(elementary.sinh, 55, (2.5, 1.0), _DOUBLE),
 }
-_EXP2 = Function(elementary.exp2, elementary.exp2, 28, (1.5, 1.5))  # power, of the base 2
+_EXP2 = Function(elementary.exp2, 28, (1.5, 1.5))  # power, of the base 2
 
 
 def is_known(name: str) -> bool:
@@ -118,10 +120,9 @@ def apply(code: Code, name: str, operands: Sequence[Value]) -> Value:
         name, function, operands = "exp2", _EXP2, operands[1:]
     kind, lanes = operands[0].kind, max([x.lanes or 0 for x in operands]) or None
     held = kind if kind in elementary.MANTISSA or function.exact else "f32"
-    rule = function.of_f64 if kind == "f64" else function.of_f32
 
     def write(code: Code, operands: Sequence[Value]) -> Value:
-        return rule(*[Lanes(code, x) for x in operands]).value
+        return function(*[Lanes(code, x) for x in operands]).value
 
     given = [code.spread(x, lanes).as_kind(held) for x in operands]
     if function.inline:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import _thread
 import ctypes
 import os
-import threading
 
+from pullback.core.forks import lock_across_forks
 from pullback.core.source import warn, warn_of_variable
-from pullback.engine.xla import usable_processors
+from pullback.engine.processor import usable_processors
 from pullback.native import compile as compiling
 from pullback.native.shorthand import expanded, flushing
 
@@ -124,7 +124,7 @@ class _Pool:
         ctypes.memset(self.addresses["workers"], 0, 8 * len(WORKER) * MAX_THREADS)
 
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _pools: list[_Pool] = []
 
 

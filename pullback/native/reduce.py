@@ -6,8 +6,9 @@ so that what several of them read is read once. The order of a sum depends on th
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from pullback.native.arrays import (
     Array,
     Formula,
     Memory,
-    Place,
     Places,
     Registers,
+    Split,
     at,
     at_first,
     block_lanes,
@@ -33,13 +34,14 @@ from pullback.native.arrays import (
     prepared,
     room,
     settled,
-    spliced,
-    view,
 )
 from pullback.native.flow import Row
 from pullback.native.ir import Code, Index, Value, is_float, is_signed, limits, size_of
 
+SHORT = 4  # terms of a sum that are not a loop, nor kept in memory where they are read once
+UNROLLED_SUM = 8  # steps along what is summed, that are not a loop
 SUM_VECTORS = 16  # that are summed at a time, when several sums are taken: half of the registers
+_IDEMPOTENT = ("maximum", "minimum", "and", "or")  # the same however often an element is taken
 _VECTOR = {"and": "and", "or": "or", "xor": "xor", "add": "add", "multiply": "mul"}
 
 
@@ -55,20 +57,14 @@ def neutral(how: str, kind: str) -> Any:
     return {"multiply": 1, "or": 0, "xor": 0}[how]
 
 
-class Reduction:
+class Reduction(Split):
     """One reduction: `array` along `axes`, by the operation `how`, from `init` on."""
 
     def __init__(self, code: Code, array: Array, axes: Sequence[int], how: str, init: Any) -> None:
+        super().__init__(array.shape, axes)
         self.code, self.array, self.how, self.init = code, array, how, init
         self.kind = array.kind
-        self.axes = sorted(axes)
-        self.kept = [axis for axis in range(len(array.shape)) if axis not in self.axes]
-        self.sizes = [array.shape[axis] for axis in self.axes]
         self.count = math.prod(self.sizes)
-        self.shape = tuple([array.shape[axis] for axis in self.kept])
-
-    def whole(self, kept: Sequence[Place], reduced: Sequence[Place]) -> Places:
-        return spliced((self.kept, kept), (self.axes, reduced))
 
     def combine(self, x: Value, y: Value) -> Value:
         return elementwise.apply(self.code, self.how, [x, y], {}, self.kind)
@@ -111,6 +107,17 @@ class Reduction:
         out = code.pure(text, kind, None, math.log2(value.lanes) + 2)
         return code.rounded(out, kind) if kind in ("f16", "bf16") else out
 
+    def where_read(self, written: Callable[[Value], Array] | None = None) -> Formula:
+        """The result as a formula: few terms are added up where it is read, and their own operands are shared there."""
+
+        def element(places: Places, lanes: int | None) -> Value:
+            rows = indices(tuple(self.sizes))
+            terms = [at(self.code, self.array, self.whole(places, at_first(*row)), lanes) for row in rows]
+            return self.started(functools.reduce(self.combine, terms))
+
+        again = (self.count - 1) * self.array.cost
+        return Formula(self.shape, self.kind, element, [self.array], self.count - 1 + again, written)
+
     # ---- with vectors along the result ----
 
     def along_result(self, pointer: Value | None) -> Array:
@@ -132,7 +139,7 @@ class Reduction:
             rows = [(*outer[:-1], code.plus(code.times(outer[-1], tile), i)) for i in range(tile)] if outer else [()]
 
             def block(start: Index, lanes: int) -> None:
-                for row, value in zip(rows, self._rows(axis, [((*row, *behind), start, lanes) for row in rows], 4)):
+                for row, value in zip(rows, self._rows(axis, [((*row, *behind), start, lanes) for row in rows], SHORT)):
                     code.store(value, pointer_to(code, target, (*row, start, *behind)))
 
             flow.each_block(code, shape[axis], lanes, block)
@@ -186,47 +193,67 @@ class Reduction:
             lanes = -(-lanes // 2)
         outer = [size for i, size in enumerate(self.sizes) if i != along]
 
+        whole, left = divmod(length, lanes)
+        # In a loop the last block takes some elements again; those that would count twice in masked lanes, free with AVX-512.
+        once = self.how in _IDEMPOTENT
+        again = bool(left) and (once or code.module.avx512) and math.prod(outer) * whole > UNROLLED_SUM
+
         def part(blocks: int, lanes: int, first: int) -> list[Value]:
             vector = block_place(0, lanes)[1]
 
             def step(index: Row, carry: list[Value]) -> list[Value]:
                 start = code.plus(code.times(index[-1], lanes), first)
+                fresh = None
+                if again:
+                    regular = code.index(start)
+                    start = code.intrinsic("smin", regular, code.index(length - lanes))
+                    if not once:
+                        passed = elementwise.convert(code, code.binary("sub", regular, start), "i32")
+                        fresh = code.compare("ge", code.count_lanes(lanes, kind="i32"), code.spread(passed, lanes))
                 reduced = list(at_first(*index[:-1]))
                 reduced.insert(along, block_place(start, lanes)[0])
                 found = [at(code, self.array, self.whole(at_first(*row), reduced), vector) for row in rows]
-                return [self.combine(value, code.spread(other, vector)) for value, other in zip(carry, found)]
+                sums = [self.combine(value, code.spread(other, vector)) for value, other in zip(carry, found)]
+                return sums if fresh is None else [code.select(fresh, *pair) for pair in zip(sums, carry)]
 
             begin = [code.constant(neutral(self.how, kind), kind, vector)] * len(rows)
-            if math.prod(outer) * blocks > 8:
+            if math.prod(outer) * blocks > UNROLLED_SUM:
                 prepared(code, self.array)
-            found = flow.fold(code, [*outer, blocks], begin, step, self.merging, 8)
+            found = flow.fold(code, [*outer, blocks], begin, step, self.merging, UNROLLED_SUM)
             return [self.across(value) for value in found]
 
-        whole = length // lanes
-        totals = part(whole, lanes, 0)
-        if length % lanes:
-            totals = self.merge(totals, part(1, length % lanes, whole * lanes))
+        totals = part(whole + again, lanes, 0)
+        if left and not again:
+            totals = self.merge(totals, part(1, left, whole * lanes))
         return [self.started(value) for value in totals]
 
 
-def reduced(code: Code, array: Array, axes: Sequence[int], how: str, init: Any, pointer: Value | None = None) -> Array:
-    """`array` without `axes`, along which its elements are combined; written to `pointer` if that is given."""
+def reduced(
+    code: Code, array: Array, axes: Sequence[int], how: str, init: Any, pointer: Value | None = None, now: bool = True
+) -> Array:
+    """`array` without `axes`, along which its elements are combined: written to `pointer` if that is given; few of them only
+    where the result is read, if that need not be `now`."""
     it = Reduction(code, array, axes, how, init)
     if not it.count:
         return filled(code, it.shape, it.kind, init)
     if not math.prod(it.shape):
         return filled(code, it.shape, it.kind, 0)
+    small = fits(it.shape, it.kind)
     if it.count == 1:
-        flat = view(code, array, it.shape, lambda places: it.whole(places, [(0, 0)] * len(it.axes)))
-        one = Formula(it.shape, it.kind, lambda places, lanes: it.started(at(code, flat, places, lanes)), [flat])
-        return in_registers(code, one) if fits(it.shape, it.kind) else one
-    if fits(it.shape, it.kind):
-        pointer = None
-    elif pointer is None:
-        pointer = room(code, it.shape, it.kind).pointer
+        return in_registers(code, it.where_read()) if small else it.where_read()
+    if small:
+        return _lighter(it, None)
+    if pointer is None and not now and it.count <= SHORT:
+        return it.where_read(lambda pointer: _lighter(it, pointer))
+    return _lighter(it, pointer or room(code, it.shape, it.kind).pointer)
+
+
+def _lighter(it: Reduction, pointer: Value | None) -> Array:
+    """Computed with vectors along the result, or along what is reduced; in registers without a pointer."""
+    code = it.code
     if it.count > 64 or pointer is not None:  # in this scope, for both ways
-        prepared(code, array)
-    ways = []
+        prepared(code, it.array)
+    ways: list[Callable[[], Array]] = []
     if math.prod(it.shape) > 1:
         ways.append(lambda: it.along_result(pointer))
     if max(it.sizes) > 1:

@@ -37,7 +37,7 @@ from pullback.native.arrays import (
     room,
     store,
 )
-from pullback.native.emit import Emitter, Targets, add_rule, place_value
+from pullback.native.emit import Emitter, Targets, place_value
 from pullback.native.graph import Node
 from pullback.native.ir import BITS, Code, Index, Value, is_float, is_signed, size_of
 
@@ -113,16 +113,8 @@ def _each(code: Code, length: int, carry: Sequence[Value], body: _Step) -> list[
     return flow.loop(code, whole, length, 1, flow.loop(code, 0, whole, _PART, carry, part), body)
 
 
-def _sort(it: Emitter, node: Node, operands: list[Array], targets: Targets) -> list[Array]:
-    """Some operands in the order of the others, the keys, which come first."""
-    before = it.code.weight
-    made = _Sort(it, node, operands, targets).results()
-    it.sorting += it.code.weight - before
-    return made
-
-
-class _Sort:
-    """One operation, as it is written.
+class Sort:
+    """Operands in the order of some of them, the keys, which come first: one operation, as it is written.
 
     Attributes:
         itself: whether the only key is what is to be sorted.
@@ -143,7 +135,13 @@ class _Sort:
             self.along.each(self.kinds, self.exchanged, narrow=True)
         else:
             one = self.counted if self.length <= COUNTED else self.by_digits
-            flow.nest(self.code, [self.shape[i] for i in self.along.kept], lambda row: one(at_first(*row)))
+            self.each_row(one)
+        return self.made()
+
+    def each_row(self, body: Callable[[Places], None]) -> None:
+        flow.nest(self.code, [self.shape[i] for i in self.along.kept], lambda row: body(at_first(*row)))
+
+    def made(self) -> list[Array]:
         return [result(self.code, memory) for memory in self.outs]
 
     def read(self, row: Sequence[Place], place: Place, lanes: int | None) -> tuple[list[Value], list[Value]]:
@@ -226,7 +224,7 @@ class _Sort:
     def by_digits(self, row: Places) -> None:
         """Records hold ranks alone, if those say what the elements are, or nearly."""
         code, kind = self.code, self.kinds[0]
-        records = _Records(code, self.length, self.ranks if self.itself else [*self.ranks, *self.kinds[self.keys :]])
+        records = Records(code, self.length, self.ranks if self.itself else [*self.ranks, *self.kinds[self.keys :]])
         neighbours = self.itself and self.axis == len(self.shape) - 1
         source, other = self.pointer(row) if neighbours else records.buffer(), records.buffer()
         spans, lost = self.packed(row, records, source)
@@ -292,13 +290,10 @@ class _Sort:
         lanes = 1 << lanes.bit_length() - 1
         whole = self.length // lanes * lanes
         carry = flow.loop(code, 0, whole, lanes, [code.spread(value, lanes) for value in carry], step(lanes))
-        while lanes > 1:
-            lanes //= 2
-            halves = [[code.shuffle(x, range(i, i + lanes)) for x in carry] for i in (0, lanes)]
-            carry = [_joined(code, *pair) for pair in zip(how, *halves)]
-        return flow.loop(code, whole, self.length, 1, [code.lane(x, 0) for x in carry], step(None))
+        carry = flow.across(code, carry, lanes, lambda *halves: [_joined(code, *pair) for pair in zip(how, *halves)])
+        return flow.loop(code, whole, self.length, 1, carry, step(None))
 
-    def packed(self, row: Places, records: _Records, pointer: Value) -> tuple[list[_Span], Value]:
+    def packed(self, row: Places, records: Records, pointer: Value) -> tuple[list[Span], Value]:
         """Write records. Returns between which numbers, and in which bits, the ranks of each key differ; and, where records are
         ranks alone, in which bits elements differ from those that their ranks are made into."""
         code, alone = self.code, len(records.kinds) == len(self.ranks)
@@ -324,14 +319,14 @@ class _Sort:
             carry += [code.constant(0, rank), first, first]
         carry += [code.constant(0, self.ranks[0])] * alone
         found = self.vectors(carry, step, how) if alone else _each(code, self.length, carry, step(None))
-        return [_Span(*found[3 * k : 3 * k + 3]) for k in range(self.keys)], found[-1]
+        return [Span(*found[3 * k : 3 * k + 3]) for k in range(self.keys)], found[-1]
 
 
 def _joined(code: Code, how: str, x: Value, y: Value) -> Value:
     return code.binary(how, x, y) if how == "or" else code.intrinsic(how, x, y)
 
 
-class _Span(NamedTuple):
+class Span(NamedTuple):
     """Where ranks lie: the bits in which they differ, the least and the largest."""
 
     differ: Value
@@ -339,7 +334,7 @@ class _Span(NamedTuple):
     most: Value
 
 
-class _Records:
+class Records:
     """Rows of records, each of some numbers of these kinds, of which the first ones are ranks."""
 
     def __init__(self, code: Code, length: int, kinds: Sequence[str]) -> None:
@@ -380,7 +375,7 @@ class _Records:
             self.code.store(value, place, align=self.align)
             place = self.code.offset(place, [(size_of(value.kind), 1)])
 
-    def sorted(self, source: Value, other: Value, spans: Sequence[_Span]) -> Value:
+    def sorted(self, source: Value, other: Value, spans: Sequence[Span]) -> Value:
         """Which of two buffers has the records in order at the end; at the beginning the first one has them."""
         code = self.code
         for k, span in list(enumerate(spans))[::-1]:
@@ -474,6 +469,3 @@ class _Records:
 
         (moves,) = _each(code, self.length, [zero], step)
         return moves
-
-
-add_rule("ordered", _sort)

@@ -13,7 +13,7 @@ from pullback.ops.formulas import Written, joined
 from pullback.stablehlo.writer import TensorType, i64s
 
 UNROLLED = 4  # columns, up to which each step is written by itself
-LARGEST = 64  # columns; with more of them LAPACK is quicker by far
+LARGEST = {4: 64, 8: 48}  # columns, by the bytes of a real number; with more of them LAPACK is quicker by far
 
 
 class _Stack:
@@ -202,7 +202,8 @@ def written(write, name, operands, results, flags):
     """The results of LAPACK's kernel `name`, of matrices that are small enough."""
     if name not in _KERNELS:
         write.refuse(f"calls LAPACK's {name}")
-    if max(operands[0].shape[-2:]) > LARGEST:
-        write.refuse(f"is of matrices of more than {LARGEST} columns")
+    largest = LARGEST[operands[0].dtype.itemsize // (2 if operands[0].dtype.kind == "c" else 1)]
+    if max(operands[0].shape[-2:]) > largest:
+        write.refuse(f"is of matrices of more than {largest} columns")
     given = [Written(write, value) for value in operands]
     return [x.value for x in _KERNELS[name](write, *given, results, **flags)]

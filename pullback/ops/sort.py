@@ -138,20 +138,24 @@ def _too_long(write, x):
     return write.platform == "cpu" and math.prod(x.shape) > FEW
 
 
-def _recorded(write, keys, values, **params):
-    """Arrays in the order of keys. The native tier knows where NaN goes; of complex numbers it is given the parts."""
+def _recorded(write, keys, values, shape, **params):
+    """The first elements of arrays in the order of keys, as many as there are in a shape. The native tier knows where NaN goes;
+    of complex numbers it is given the parts."""
     found = [_ranks(Written(write, key)) if key.dtype.kind == "c" else [Written(write, key)] for key in keys]
     operands = [rank.value for ranks in found for rank in ranks]
-    return write.many("ordered", [*operands, *values], [x.type for x in values], keys=len(operands), **params)
+    types = [TensorType(shape, x.dtype) for x in values]
+    return write.many("ordered", [*operands, *values], types, keys=len(operands), **params)
 
 
 def _recorded_sort(write, x, *, dimension):
-    return _recorded(write, [x], [x], dimension=dimension, descending=False)[0]
+    return _recorded(write, [x], [x], x.shape, dimension=dimension, descending=False)[0]
 
 
 def _recorded_order(write, *keys, dimension, index_dtype, descending=False, count=None):
     places = _counted(write, keys[0].shape, dimension, INT32)
-    return _first(write, *_recorded(write, keys, [places], dimension=dimension, descending=descending))
+    wanted = write.result_type
+    (found,) = _recorded(write, keys, [places], wanted.shape, dimension=dimension, descending=descending)
+    return write.convert(found, wanted.dtype)
 
 
 def _elsewhere(primitive, write, *operands, **params):

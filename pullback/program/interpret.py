@@ -58,7 +58,7 @@ def run(program: Graph, args: Iterable[Any], apply: Handle = bind_equation) -> t
     """
     recording = recorder()
     if recording is None:
-        return interpret(program, args, apply)
+        return _owned(program, interpret(program, args, apply))
 
     args, axes = list(args), batch_axes_of(program) if program.batch_axes else {}
 
@@ -72,9 +72,15 @@ def run(program: Graph, args: Iterable[Any], apply: Handle = bind_equation) -> t
     before = recording.attributed
     _note(axes, program.inputs, args)
     try:
-        return interpret(program, args, attribute_and_apply)
+        return _owned(program, interpret(program, args, attribute_and_apply))
     finally:
         recording.attributed = before
+
+
+def _owned(program: Graph, outs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Results of which none is an Array that the Program holds."""
+    held = {id(array) for _, array in program.constants}
+    return tuple([out.alias() if id(out) in held else out for out in outs]) if held else outs
 
 
 def _note(axes: BatchAxes, variables: Sequence[Variable], values: Sequence[Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, as_array
+from pullback.core.array import Array, as_array, captured
 from pullback.core.axes import youngest_owner
 from pullback.core.errors import RefError
 from pullback.core.leaks import note
@@ -76,6 +76,8 @@ class StagingTrace(Recorder):
         array = as_array(value)
         if id(array) in self.kept:
             return self.captures.setdefault(id(array), (Variable(array.type), array))[0]
+        if array is value:  # else it was made of that just now
+            array = captured(array)
         if not array.type.shape:
             return Literal(array)
         known = self.constants.get(id(array))

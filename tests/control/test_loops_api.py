@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import pullback.numpy as pnp
 from pullback import lax, nn
 from pullback.core.errors import AxisError, DtypeError, ShapeError, StructureError
 from pullback.engine.lower import lower_program
+from pullback.engine.processor import usable_processors
 from pullback.engine.strategy import SMALL_FLOPS, cpu_settings
-from pullback.engine.xla import usable_processors
 from pullback.native.choice import native_mode
 from pullback.program.cost import Cost, cost
 
@@ -220,8 +221,39 @@ def test_the_largest_array_decides_wherever_it_is(held: bool) -> None:
     assert skipped(np.ones(1)) == "None"
     undivided = "cpu-parallel-task-assigner"
     assert lower_program(pb.xpr(pnp.sin, np.ones(300)), "cpu").options == {"xla_disable_hlo_passes": undivided}
-    barred = cpu_settings([], True, 0)[0]["xla_disable_hlo_passes"]  # both, where a barrier asks for one of its own
+    barred = cpu_settings([], True, 0, "")[0]["xla_disable_hlo_passes"]  # both, where a barrier asks for one of its own
     assert barred.split(",") == ["cse_barrier_expander", undivided]
+
+
+def convolved(x: Any, kernel: Any) -> Any:
+    return lax.conv_general_dilated(x, kernel, (1, 1), "SAME")
+
+
+WRITTEN: dict[str, tuple[Callable[..., Any], str, bool]] = {
+    "convolution": (convolved, "float32", True),
+    "with what needs no function": (lambda x, k: pnp.maximum(convolved(x, k) / 3.0, 0.0).sum(), "float64", True),
+    "its gradient": (lambda x, k: pb.grad(lambda k: pnp.sum(convolved(x, k) ** 2))(k), "float32", True),
+    "16 bits, in which it is one of 32": (convolved, "bfloat16", True),
+    "with a function": (lambda x, k: pnp.tanh(convolved(x, k)), "float32", False),
+    "with a function in a loop": (
+        lambda x, k: lax.fori_loop(0, 3, lambda i, y: pnp.log1p(abs(y)), convolved(x, k)),
+        "float32",
+        False,
+    ),
+    "no convolution": (lambda x, k: pnp.maximum(x[0, 0] @ k[0, 0], 0), "float32", False),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_convolutions_without_functions_are_not_written_through_mlir(name: str) -> None:
+    function, dtype, wanted = WRITTEN[name]
+    x, kernel = (pnp.ones(shape, dtype) for shape in ((2, 3, 16, 3), (4, 3, 3, 3)))
+    lowered = lower_program(pb.xpr(function, x, kernel), "cpu")
+    assert lowered.options.get("xla_cpu_use_fusion_emitters", True) is not wanted
+    if wanted:  # such options of `quick` are the same ones
+        with native_mode("off"):
+            found = [pb.jit(function, quick=quick)(x, kernel) for quick in (False, True)]
+        np.testing.assert_allclose(*found, rtol=1e-6)
 
 
 def test_costs_are_counted() -> None:
@@ -229,7 +261,8 @@ def test_costs_are_counted() -> None:
     assert cost(program) == Cost(2 * 4 * 8 * 16 + 12 * 64, 4 * (32 + 128 + 64) + 4 * (64 + 64))
     inner = pb.xpr(lambda x: lax.fori_loop(0, 100, lambda i, x: pnp.sin(x), x), np.ones(10))
     assert cost(inner).flops >= 100 * 12 * 10
-    assert cpu_settings([Cost(SMALL_FLOPS, 10)], False, 0)[1] and not cpu_settings([Cost(SMALL_FLOPS + 1, 10)], False, 0)[1]
+    assert cpu_settings([Cost(SMALL_FLOPS, 10)], False, 0, "")[1]
+    assert not cpu_settings([Cost(SMALL_FLOPS + 1, 10)], False, 0, "")[1]
 
 
 def test_a_loop_that_calls_python_runs_either_way() -> None:

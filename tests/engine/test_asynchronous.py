@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
-import sys
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.core.array import later_buffer
@@ -210,6 +210,9 @@ def test_a_thread_that_reads_what_another_one_has_just_donated() -> None:
 
 
 HEAD = """
+import atexit
+atexit.register(lambda: late())  # the last to be called, since whatever pullback asks for is asked for later
+late = bool
 import os, signal, sys, threading, warnings
 import numpy as np, pullback as pb
 function = pb.jit(lambda x: pb.lax.fori_loop(0, 2000, lambda i, c: c @ x, x))
@@ -217,10 +220,39 @@ x = pb.numpy.eye(256)
 while (out := function(x)).is_ready():  # a paused machine
     pass
 """
+WAITING = """
+from pullback.engine import waiting
+def is_free(lock):
+    if free := lock.acquire(blocking=False):
+        lock.release()
+    return free
+threading.Thread(target=out.block_until_ready, daemon=True).start()
+while not waiting._watchers or is_free(waiting._watchers[0].inside):
+    if not endless and out.is_ready():
+        break
+"""
 SCRIPTS = {
     "the process ends": "",
     "the process ends, and the result is gone": "del out",
     "the client is no longer needed": "pb.clear_caches(); del out, function",
+    "a function waits when the process ends": """
+out.block_until_ready()
+while (last := function(x)).is_ready():
+    pass
+def late():
+    if np.asarray(last)[0, 0] == 1.0:
+        os.write(1, b"waited")
+""",
+    "a thread waits that nobody waits for": f"endless = False\n{WAITING}",
+    "no thread is to be had": """
+import _thread
+def refuse(*args):
+    raise RuntimeError("can't start new thread")
+_thread.start_new_thread = refuse
+assert np.asarray(out)[0, 0] == 1.0
+from pullback.engine import waiting
+assert not waiting._watchers
+""",
     "Ctrl-C while waiting": """
 main = threading.main_thread().ident
 
@@ -273,5 +305,28 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3 and float(out[0, 
 def test_while_something_is_being_computed(script: str) -> None:
     if "fork" in script and not hasattr(os, "fork"):
         pytest.skip("there is no fork here")
-    done = subprocess.run([sys.executable, "-c", HEAD + SCRIPTS[script]], capture_output=True, text=True, timeout=300)
+    done = run(HEAD + SCRIPTS[script])
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "waited" * ("function waits" in script)
+
+
+INTERRUPTED = """
+def interrupt(main):
+    while "held" not in sys._current_frames()[main].f_locals:  # until it waits for a lock
+        pass
+    signal.pthread_kill(main, signal.SIGINT)
+    while signal.getsignal(signal.SIGINT) is not signal.SIG_DFL:
+        pass
+    if endless:
+        signal.pthread_kill(main, signal.SIGINT)
+threading.Thread(target=interrupt, args=(threading.main_thread().ident,), daemon=True).start()
+"""
+ENDLESS = "out = pb.jit(lambda x: pb.lax.fori_loop(0, 10**9, lambda i, c: c @ x, x))(x)"
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_ctrl_c_while_the_process_waits_at_its_end(endless: bool) -> None:
+    script = f"{HEAD}\nendless = {endless}\n{ENDLESS if endless else ''}{WAITING}{INTERRUPTED}"
+    done = run(script)
+    assert done.returncode == (-signal.SIGINT if endless else 0)
+    assert "terminate" not in done.stderr  # what C++ says of a thread that meets the end of the interpreter inside XLA

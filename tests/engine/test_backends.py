@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.core.array import Array
@@ -119,5 +118,42 @@ float(pb.numpy.sin(1.0)); print(len(fork()))
 pb.jit(pb.numpy.sin)(1.0); found = fork()
 print(len(found), "spawn" in found[0])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = run(script)
     assert done.stdout.split() == ["0", "0", "1", "True"], done.stderr
+
+
+REENTRANT = """
+import numpy as np
+import pullback as pb
+from pullback.engine import backend, xla
+
+function = pb.jit(lambda x: pb.lax.fori_loop(0, 2000, lambda i, c: c @ x, x))
+short = pb.jit(lambda x: x + 1.0, native=False)
+real, seen, made = xla._make_cpu_client, [], []
+
+def interrupted(asynchronous=False):
+    client = real(asynchronous)
+    if asynchronous not in seen:
+        seen.append(asynchronous)
+        made.append(call())
+    return client
+
+def call():
+    return function(x), short(x)
+
+backend._platforms["cpu"] = lambda: xla.XlaBackend("cpu", interrupted())
+xla._make_cpu_client = interrupted
+x = np.eye(64, dtype=np.float32)
+made.append(call())
+assert seen == [False, True] and len(made) == 3
+for long, one in made:
+    for again in (function(long), short(one), short(long), function(one)):
+        assert again.shape == (64, 64)
+    assert float(np.asarray(function(long)).sum()) == 64.0 and float(np.asarray(short(one))[0, 0]) == 3.0
+assert len({id(there) for there, _ in xla._places.values() if there.later}) == 2
+"""
+
+
+def test_a_handler_of_a_signal_starts_a_back_end_while_it_is_started() -> None:
+    done = run(REENTRANT)
+    assert (done.returncode, done.stderr) == (0, "")

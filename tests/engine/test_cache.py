@@ -1,12 +1,11 @@
 """Executables that are kept: found in memory and on disk, and never a wrong or a broken one."""
 
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import processes
 import pytest
 
 import pullback as pb
@@ -156,11 +155,8 @@ def test_what_was_compiled_with_other_flags_is_not_used(how, own_cache, tmp_path
     flags = "--xla_cpu_enable_fast_math=true --xla_cpu_fast_math_honor_nans=false"
     named = tmp_path / "flags"
     named.write_text(flags)
-    env = {**os.environ, "PULLBACK_CACHE_DIR": str(own_cache)}
     found = [
-        subprocess.run(
-            [sys.executable, "-c", script], env=env | extra, capture_output=True, text=True, check=True
-        ).stdout.split()
+        processes.run(script, PULLBACK_CACHE_DIR=str(own_cache), **extra).stdout.split()
         for extra in ({}, {"XLA_FLAGS": flags if how == "flags" else str(named)}, {})
     ]
     assert found == [["1", "0"], ["1", "0"], ["0", "1"]]
@@ -327,10 +323,7 @@ def test_another_process_hits(own_cache):
         "info = pb.cache_info(); print(info.compiled, info.disk_hits, float(out[0]))\n"
     )
     code = "import pullback.engine.xla as c; c.KEPT_SECONDS = 0.0\n" + script
-    env = {**os.environ, "PULLBACK_CACHE_DIR": str(own_cache)}
-    found = [
-        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True) for _ in range(2)
-    ]
+    found = [processes.run(code, PULLBACK_CACHE_DIR=str(own_cache)) for _ in range(2)]
     first, second = [one.stdout.split() for one in found]
     assert first[:2] == ["1", "0"] and second[:2] == ["0", "1"] and first[2] == second[2]
     assert not found[1].stderr

@@ -1,13 +1,12 @@
 """debug.print and debug.callback: in every transformation, in order, as often as promised."""
 
 import gc
-import subprocess
-import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.engine import failures, jaxlib
@@ -284,7 +283,7 @@ for i in range(10):
     assert np.all(np.asarray(f(np.full(3, i, np.float32))) == i + 1)
 print("sound")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = run(script)
     assert done.stdout == "sound\n", done.stderr
 
 

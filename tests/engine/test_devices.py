@@ -1,12 +1,10 @@
 """Devices: several of them, made of the CPU in a process of its own; plugins, by a made-up client."""
 
-import os
-import subprocess
-import sys
 import types
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 from pullback.engine import backend, jaxlib, plugins
@@ -65,23 +63,18 @@ print("done")
 """
 
 
-def run(script, **environment):
-    env = {**os.environ, **environment}
-    return subprocess.run([sys.executable, "-W", "error", "-c", script], env=env, capture_output=True, text=True)
-
-
 @pytest.mark.parametrize(
     "environment",
     [{"PULLBACK_CPU_DEVICES": "3"}, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}],
     ids=["own", "xla"],
 )
 def test_three_devices(environment):
-    found = run(THREE, **environment)
+    found = run(THREE, "-W", "error", **environment)
     assert found.stdout == "done\n", found.stderr
 
 
 def test_wrong_number_of_devices():
-    found = run("import pullback as pb; pb.devices()", PULLBACK_CPU_DEVICES="none")
+    found = run("import pullback as pb; pb.devices()", "-W", "error", PULLBACK_CPU_DEVICES="none")
     assert "PULLBACK_CPU_DEVICES must be a positive integer" in found.stderr
 
 

@@ -5,13 +5,14 @@ import functools
 import gc
 import importlib.util
 import operator
-import subprocess
-import sys
+import threading
 import types
 
 import pytest
+from processes import run
 
 import pullback as pb
+from pullback.core.lazy import uninterrupted
 from pullback.engine import jaxlib
 
 
@@ -44,10 +45,6 @@ def test_no_jaxlib(monkeypatch):
     monkeypatch.setattr(jaxlib.importlib, "import_module", fail)
     with pytest.raises(pb.errors.UnsupportedJaxlib, match="pip install jaxlib"):
         jaxlib.Jaxlib()
-
-
-def run(script):
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
 
 def test_importing_pullback_loads_no_jaxlib():
@@ -99,7 +96,7 @@ pb.jit(lambda x: x + 1, donate_argnums=0)(pb.device_put(np.ones(3)))
 pb.jit(pb.grad(lambda x: pnp.sum(pnp.sin(x))))(np.ones(3, np.float32))
 assert "jax" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True)
+    done = run(script, "-W", "error")
     assert done.returncode == 0, done.stderr
 
 
@@ -128,5 +125,80 @@ def test_stacks_are_kept_for_jax_alone(before, kept):
     asked = f"{program}; import jaxlib._jax as lib; print(lib.tracebacks_enabled())"
     if kept:
         pytest.importorskip("jax")
-    out = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == [str(kept)]
+    found = run(asked)
+    assert found.stdout.split() == [str(kept)], found.stderr
+
+
+INTERRUPTED = """
+import builtins, os, signal, sys
+import numpy as np
+import pullback as pb
+
+real, begun = builtins.__build_class__, []
+
+def build(function, name, *bases, **options):
+    if name == "AbsOp" and not begun:  # of the dialect that has just been registered, which can be done once
+        begun.append(name)
+        signal.raise_signal(signal.SIGINT)
+    return real(function, name, *bases, **options)
+
+builtins.__build_class__ = build
+x = np.array([3.0, 1.0, 2.0])
+calls = pb.jit(lambda x: pb.pure_callback(np.sort, pb.ArrayType((3,), "float64"), x))
+try:
+    calls(x)
+except KeyboardInterrupt:
+    pass
+else:
+    sys.exit("not interrupted")
+assert begun and calls(x).tolist() == [1.0, 2.0, 3.0]
+"""
+
+
+REGISTERING = """
+import signal, sys
+import optree
+import pullback as pb
+
+real, begun = optree.register_pytree_node, []
+
+def register(*args, **options):
+    real(*args, **options)
+    if not begun:
+        begun.append(args)
+        signal.raise_signal(signal.SIGINT)
+
+optree.register_pytree_node = register
+double = pb.jit(lambda tree: {"a": tree["a"] * 2.0})
+try:
+    double({"a": 1.0})
+except KeyboardInterrupt:
+    pass
+else:
+    sys.exit("not interrupted")
+assert begun and double({"a": 1.0})["a"].item() == 2.0
+"""
+
+
+@pytest.mark.parametrize("script", [INTERRUPTED, REGISTERING], ids=["jaxlib", "optree"])
+def test_ctrl_c_while_something_is_loaded(script):
+    done = run(script)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_not_interrupted(monkeypatch):
+    where = []
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    def work():
+        where.append(threading.current_thread())
+        return 1 / len(where[2:])
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            uninterrupted(work)
+    assert uninterrupted(work) == 1.0 and threading.main_thread() not in where
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert uninterrupted(work) == 0.5 and where[3] is threading.main_thread()

@@ -1,5 +1,6 @@
 """Who shares memory with whom: never a result with what the user can write to, never a donated buffer with a live view."""
 
+import functools
 import gc
 import weakref
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.core.array import ALIGNED_BYTES, ALIGNMENT, Array, aligned_empty
+from pullback.core.array import ALIGNED_BYTES, ALIGNMENT, Array, aligned_empty, host_of
+from pullback.native.choice import native_mode
+from pullback.program.interpret import run
 
 pnp = pb.numpy
 double = pb.jit(lambda x: x + x)
@@ -135,6 +138,52 @@ def test_a_donated_array_that_is_also_closed_over():
     assert float(function(fresh())[0]) == 4
 
 
+def traced_loop(x):
+    """A Program that closes over an array, with one in it that closes over the same."""
+    return pb.xpr(lambda a: pb.lax.fori_loop(0, 2, lambda i, c: c * x, a) + x, pnp.ones(x.shape))
+
+
+def ahead(f):
+    return lambda x: pb.jit(functools.partial(f, x)).lower(x).compile
+
+
+CLOSED_OVER = {  # what is made while the array is there, and makes the function when it is gone
+    "lowered": ahead(lambda x, a: a * x),
+    "lowered with a loop": ahead(lambda x, a: pb.lax.fori_loop(0, 2, lambda i, c: c * x, a)),
+    "lowered gradient": ahead(pb.grad(lambda x, a: pnp.sum(pnp.sin(a) * x), argnums=1)),
+    "traced": lambda x: functools.partial(lambda program: pb.jit(lambda a: run(program, [a])[0]), traced_loop(x)),
+    "traced, eager": lambda x: functools.partial(lambda program: lambda a: run(program, [a])[0], traced_loop(x)),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (4,), (300, 300)])
+@pytest.mark.parametrize("mode", ["off", "on", "always"])
+@pytest.mark.parametrize("name", CLOSED_OVER)
+def test_what_was_closed_over_may_be_donated_before_it_is_compiled(name, mode, shape):
+    with native_mode(mode):
+        x, argument = double(pnp.ones(shape)), double(pnp.ones(shape))
+        expected = np.asarray(CLOSED_OVER[name](x)()(argument))
+        make = CLOSED_OVER[name](x)
+        give(x)
+        assert x.is_deleted()
+        np.testing.assert_array_equal(make()(argument), expected)
+
+
+def test_what_a_program_returns_of_what_it_holds_may_be_donated():
+    x = double(pnp.ones(4))
+    program = pb.xpr(lambda a: (a, x), 1.0)
+    give(run(program, [1.0])[1])
+    give(x)
+    assert run(program, [1.0])[1].tolist() == [2.0] * 4
+
+
+def test_programs_hold_one_alias_of_an_array():
+    x = double(pnp.ones(4))
+    programs = [traced_loop(x), traced_loop(x.alias()), pb.xpr(pb.grad(lambda a: pnp.sum(a * x)), x)]
+    held = [array for one in programs for inner in (one, *one.subprograms()) for _, array in inner.constants]
+    assert len(held) == 5 and len({id(array) for array in held}) == 1 and held[0] is not x
+
+
 def test_donating_a_tree_by_name():
     params = {"w": fresh(), "b": fresh()}
     new = pb.jit(lambda params, x: {k: v - x for k, v in params.items()}, donate_argnames="params")(params, 1.0)
@@ -256,7 +305,7 @@ def test_what_a_function_closes_over_goes_with_it(name):
     """At once: no collection of cycles is needed, which may come late where arrays are large and few."""
     kept = pnp.asarray([1.0, 2.0, 3.0])
     f = (lambda kept: lambda x: pnp.sin(x) * kept)(kept)
-    made, kept = REMEMBERING[name](f), weakref.ref(kept)
+    made, kept = REMEMBERING[name](f), weakref.ref(host_of(kept))
     was = gc.isenabled()
     gc.disable()
     try:

@@ -10,8 +10,6 @@ import gc
 import itertools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import run
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -30,6 +29,7 @@ from pullback.core.tracing import type_of
 from pullback.engine import strategy, tiers, xla
 from pullback.engine.backend import Executable
 from pullback.engine.tiers import Tiered
+from pullback.engine.xla import XlaExecutable
 from pullback.native.checked import apart
 from pullback.native.choice import native_mode
 from pullback.testing import all_primitives
@@ -61,26 +61,26 @@ class Gate:
             called first.
     """
 
-    def __init__(self, compile: Callable[..., Executable]) -> None:
+    def __init__(self, compile: Callable[[XlaExecutable], Executable]) -> None:
         self.compile, self.reached, self.opened = compile, list[str](), threading.Event()
         self.arrived = threading.Semaphore(0)
         self.fails: BaseException | None = None
         self.on_the_way: Callable[[], Any] = lambda: None
 
-    def pass_through(self, program: Any, *rest: Any) -> Executable:
-        self.reached.append(program.name)
+    def pass_through(self, quick: XlaExecutable) -> Executable:
+        self.reached.append(quick.program().name)
         self.on_the_way()
         self.arrived.release()
         self.opened.wait()
         if self.fails is not None:
             raise self.fails
-        return self.compile(program, *rest)
+        return self.compile(quick)
 
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    made = Gate(tiers.compile_program)
-    monkeypatch.setattr(tiers, "compile_program", made.pass_through)
+    made = Gate(XlaExecutable.best)
+    monkeypatch.setattr(XlaExecutable, "best", lambda quick: made.pass_through(quick))
     yield made
     made.opened.set()
     thread = tiers._background.thread
@@ -99,7 +99,7 @@ def test_from_the_first_call_to_the_best_code(gate: Gate, monkeypatch: pytest.Mo
     assert is_quick(f) and "after 100 calls" in f.explain(X).now and not gate.reached
     f(X)
     waiting = executable(f)
-    assert isinstance(waiting, Tiered) and waiting.calls == 2 and waiting.quick_one.quick
+    assert isinstance(waiting, Tiered) and waiting.calls == 2 and waiting.shown.quick
     for _ in range(tiers.MANY_CALLS - 3):
         f(X)
     assert not gate.reached and not waiting.begun
@@ -143,7 +143,7 @@ def test_calls_that_return_before_they_have_run_count_by_their_work(gate: Gate) 
     f = pb.jit(lambda x: x @ x, tiered=True)
     assert float(f(x)[0, 0]) == 800.0
     waiting = executable(f)
-    assert isinstance(waiting, Tiered) and waiting.quick_one.runner() is None  # it is the other client's
+    assert isinstance(waiting, Tiered) and waiting.shown.runner() is None  # it is the other client's
     assert waiting.seconds >= 2 * 800**3 / tiers.SPEED
     gate.opened.set()
     f.block_until_compiled()
@@ -439,6 +439,60 @@ def test_ctrl_c_while_waiting_for_the_best_code(gate: Gate) -> None:
     assert not is_quick(f) and len(gate.reached) == 1
 
 
+def test_who_waits_for_the_best_code_may_wait_for_a_while_only(gate: Gate) -> None:
+    f = pb.jit(smooth, tiered=True)
+    f.block_until_compiled(timeout=0)  # there is nothing to wait for
+    f(X)
+    f(X.astype(np.float64))
+    for timeout in (0, 0.01):
+        with pytest.raises(TimeoutError, match=rf"best code of smooth \(.*\) is not there after {timeout} s"):
+            f.block_until_compiled(timeout=timeout)
+    assert all(isinstance(one.executable, Tiered) and one.executable.begun for one in f._signatures.values())
+    gate.opened.set()
+    f.block_until_compiled(timeout=1e9)
+    assert len(gate.reached) == 2 and f.explain(X).now == f.explain(X.astype(np.float64)).now == "The best code runs it."
+    for wrong in (-1, np.nan):
+        with pytest.raises(ValueError, match="seconds that is not negative"):
+            pb.jit(smooth).block_until_compiled(timeout=wrong)
+
+
+def test_it_is_lowered_and_shown_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered = []
+    lower = xla.lower_program
+
+    def counted(program: Any, *rest: Any) -> Any:
+        lowered.append(program.name)
+        return lower(program, *rest)
+
+    monkeypatch.setattr(xla, "lower_program", counted)
+    f = pb.jit(smooth, tiered=True)
+    f(X)
+    f.block_until_compiled()
+    assert lowered == ["smooth"] and not is_quick(f)
+    pb.clear_caches()
+    shown = pb.jit(lambda x: smooth(x) * 2.0, tiered=True, show_graph=True)
+    capsys.readouterr()
+    shown(X)
+    assert is_quick(shown)
+    shown.block_until_compiled()
+    assert not is_quick(shown) and capsys.readouterr().out.count("StableHLO:") == 1
+
+
+@pytest.mark.parametrize("mode", ["off", "on", "always", "check"])
+def test_what_it_closed_over_may_be_donated_before_the_best_code_is_compiled(mode: str, gate: Gate) -> None:
+    with native_mode(mode):
+        kept = pb.jit(lambda x: x * 2.0)(np.ones((300, 300), np.float32))
+        f = pb.jit(lambda x: pnp.fft.fft(x @ kept).real, tiered=True)
+        first = f(X[:1, :1] + np.ones((300, 300), np.float32))
+        give = pb.jit(lambda x: x + 1.0, donate_argnums=0)
+        give(kept)
+        assert kept.is_deleted() and is_quick(f)
+        gate.opened.set()
+        f.block_until_compiled()
+        assert not is_quick(f)
+        np.testing.assert_allclose(f(X[:1, :1] + np.ones((300, 300), np.float32)), first, rtol=1e-4, atol=1e-2)
+
+
 def test_what_is_gone_is_not_compiled(gate: Gate) -> None:
     first, second, third = [pb.jit(lambda x, i=i: smooth(x) + i, tiered=True) for i in range(3)]
     for f in (first, second, third):
@@ -489,7 +543,7 @@ def test_the_quick_executable_is_let_go() -> None:
     f(X)
     waiting = executable(f)
     assert isinstance(waiting, Tiered)
-    quick = weakref.ref(waiting.quick_one)
+    quick = weakref.ref(waiting.shown)
     del waiting
     f.block_until_compiled()
     gc.collect()
@@ -515,18 +569,18 @@ import numpy as np
 import pullback as pb
 from pullback.engine import tiers, xla
 pnp = pb.numpy
-compile_program, begun, gate = tiers.compile_program, threading.Event(), threading.Event()
-def gated(*args):
+best, begun, gate = xla.XlaExecutable.best, threading.Event(), threading.Event()
+def gated(quick):
     begun.set()
     gate.wait()
-    return compile_program(*args)
+    return best(quick)
 def make(i):
     return pb.jit(lambda x: pnp.sum(pnp.tanh(x @ x.T) + i, axis=0), tiered=True)
 def begin(f):
     f(x)
     tiers._background.submit(next(iter(f._signatures.values())).executable)
 x = np.ones((5, 5), np.float32)
-tiers.compile_program = gated
+xla.XlaExecutable.best = gated
 f, g = make(1), make(2)
 begin(f)
 begun.wait()
@@ -579,8 +633,35 @@ g.block_until_compiled()
 def test_the_end_of_a_process_and_forks(script: str) -> None:
     if "fork" in script and not hasattr(os, "fork"):
         pytest.skip("there is no fork here")
-    done = subprocess.run([sys.executable, "-c", HEAD + ENDS[script]], capture_output=True, text=True, timeout=300)
+    done = run(HEAD + ENDS[script])
     assert (done.returncode, done.stderr) == (0, "")
+
+
+INTERRUPTED = """
+import signal, traceback
+os.dup2(2, 1)  # lines in the order in which they are written
+def interrupt(main):
+    def functions():
+        return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
+    while "_shutdown" not in functions():
+        pass
+    signal.pthread_kill(main, signal.SIGINT)
+    while "acquire_at_end" not in functions():
+        pass
+    gate.set()
+threading.Thread(target=interrupt, args=(threading.main_thread().ident,), daemon=True).start()
+finish = tiers.Tiered.finish
+def told(*args):
+    os.write(1, b"compiled")
+    finish(*args)
+tiers.Tiered.finish = told
+"""
+
+
+def test_ctrl_c_when_the_interpreter_ends_does_not_cut_a_compilation_short() -> None:
+    done = run(HEAD + INTERRUPTED)
+    assert done.returncode == 0 and done.stderr.count("KeyboardInterrupt") == 1
+    assert done.stderr.rpartition("KeyboardInterrupt")[2].startswith(": \ncompiled")
 
 
 def test_several_devices() -> None:
@@ -596,12 +677,7 @@ for _ in range(2):
     f.block_until_compiled()
 assert len(f._signatures) == 2 and not any(one.executable.quick for one in f._signatures.values())
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        env={**os.environ, "PULLBACK_CPU_DEVICES": "2"},
-        capture_output=True,
-        text=True,
-    )
+    done = run(script, "-W", "error", PULLBACK_CPU_DEVICES="2")
     assert (done.returncode, done.stderr) == (0, "")
 
 

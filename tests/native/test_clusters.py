@@ -58,6 +58,7 @@ def gradient(x):
 TAKEN = {
     "sin": (np.float64, pnp.sin, 1), "cos": (np.float32, pnp.cos, 1), "erf": (np.float64, lax.erf, 1),
     "log": (np.float64, lambda x: pnp.log(x) * x, 1), "reduced": (np.float64, lambda x: pnp.sin(x).sum(), 1),
+    "log1p": (np.float32, lambda x: pnp.log1p(x * x), 1), "expm1": (np.float64, pnp.expm1, 1),
     "both": (np.float64, lambda x: (lax.erf(x).sum(), lax.erf(x)), 1),
     "remainder": (np.float32, lambda x: pnp.remainder(x, 0.25), 1), "power": (np.float64, lambda x: x**1.7, 1),
     "atan2": (np.float32, lambda x: pnp.arctan2(x, x + 1.0), 1), "several": (np.float64, several, 2),
@@ -84,6 +85,8 @@ LEFT = {
     "squares": lambda x: x**2.0,
     "roots": lambda x: x**0.5,
     "a sum of logarithms": lambda x: pnp.log(x).sum(),
+    "a sum of log1p": lambda x: pnp.log1p(x * x).sum(),
+    "one logarithm in float32": lambda x: pnp.log(x.astype("float32")),
     "a sum of erf": lambda x: lax.erf(x * x).sum(0),
     "small": lambda x: pnp.sin(x[:8]),
     "half precision": lambda x: pnp.sin(x.astype("float16")),

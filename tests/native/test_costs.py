@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from handwritten_kernels import needs_entry
 
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
+from pullback.native import choice
 from pullback.native.build import build
 from pullback.native.choice import native_mode
 from pullback.native.compile import host
@@ -27,10 +29,24 @@ def repeated(x: Any, w: Any) -> Any:
     return lax.scan(lambda h, _: (pnp.tanh(h @ w), None), x, None, length=100)[0]
 
 
+def pooled(x: Any) -> Any:
+    return lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID")
+
+
+def stencil(x: Any) -> Any:
+    return lax.fori_loop(0, 50, lambda _, x: x.at[1:-1, 1:-1].set(0.25 * cross(x)), x)
+
+
 CHOSEN = {
     "light": (lambda x: x + 1.0, [array(8)], "native", "it is light"),
     "slow function": (lambda x: pnp.sin(x) + x, [array(1000, 1000)], "native", "one pass over rows"),
-    "quick function": (lambda x: pnp.tanh(x) + x, [array(1000, 1000)], "xla", "as quick"),
+    "quick function": (lambda x: pnp.tanh(x) + x, [array(1000, 1000)], "native", "one pass over rows"),
+    "quick functions of two shapes": (
+        lambda x, y: (pnp.tanh(x), pnp.exp(y)),
+        [array(1 << 18), array((1 << 17) + 1)],
+        "xla",
+        "no pass over rows",
+    ),
     "normalised rows": (lambda x: x / pnp.sum(x, axis=1, keepdims=True), [array(1000, 1000)], "native", "one pass over rows"),
     "half precision": (lambda x: pnp.tanh(x) + x, [array(1000, 1000, dtype="bfloat16")], "native", "one pass over rows"),
     "large sum": (lambda x: pnp.sum(x * x), [array(1_000_000, dtype="float64")], "native", "one pass over rows"),
@@ -45,9 +61,30 @@ CHOSEN = {
         "native",
         "light",
     ),
+    "large convolution": (
+        lambda x, k: lax.conv_general_dilated(x, k, (1, 1), "SAME", feature_group_count=2),
+        [array(8, 32, 56, 56), array(32, 16, 3, 3)],
+        "xla",
+        f"{8 * 56 * 56 * 32 * 16 * 9} multiplications, which XLA",
+    ),
     "cumsum": (pnp.cumsum, [array(1_000_000)], "native", "light steps"),
+    "gather": (lambda x, i: x[i], [array(10_000), array(10_000, dtype="int32")], "native", "light"),
+    "factors": (pnp.linalg.cholesky, [array(64, 64)], "native", "light"),
+    "factors of doubles": (pnp.linalg.cholesky, [array(64, 64, dtype="float64")], "xla", "more than 48 columns"),
+    "largest place": (pnp.argmax, [array(1 << 20)], "native", "not quick"),
+    "pooling": (pooled, [array(1024, 1024)], "native", "not quick"),
+    "large pooling": (pooled, [array(4096, 4096)], "xla", "no pass over rows"),
+    "stencil in a loop": (stencil, [array(256, 256)], "native", "light steps"),
+    "heavy steps": (stencil, [array(4096, 4096)], "xla", "no pass over rows"),
+    "concatenation": (lambda x: 2 * pnp.concatenate([x, x]), [array(1 << 20)], "xla", "8388608 bytes together"),
+    "blur": (lambda x: sum([x[i : i - 9] for i in range(9)]), [array(1 << 20)], "native", "one pass over rows"),
+    "histogram": (lambda x: pnp.bincount(x, length=256), [array(1 << 14, dtype="int32")], "native", "light"),
+    "largest ten": (lambda x: lax.top_k(x, 10), [array(100_000)], "native", "light"),
     "small product": (lambda x, y: x @ y, [array(64, 64), array(64, 64)], "native", "light"),
+    "product": (lambda x, y: x @ y, [array(96, 96), array(96, 96)], "native", "one pass over rows"),
     "large product": (lambda x, y: x @ y, [array(128, 128), array(128, 128)], "xla", "largest product"),
+    "product of doubles": (lambda x: x @ x, [array(80, 80, dtype="float64")], "xla", "takes 512000 multiplications"),
+    "small products": (lambda x, y: x @ y, [array(10_000, 4, 4), array(10_000, 4, 4)], "native", "one pass over rows"),
     "small transpose": (lambda x: x.T + 1.0, [array(64, 64)], "native", "light"),
     "large transpose": (lambda x: x.T + 1.0, [array(1024, 1024)], "xla", "transposes 1048576"),
     "swapped matrices": (lambda x: pnp.sin(pnp.swapaxes(x, 0, 1)), [array(100, 100, 64)], "native", "rows"),
@@ -56,11 +93,24 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_who_runs_it(name: str) -> None:
+def test_who_runs_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     function, args, tier, reason = CHOSEN[name]
+    monkeypatch.setattr(choice.pool, "thread_count", lambda: 2)
     with native_mode("on"):
         found = pb.jit(function).explain(*args)
     assert found.tier == tier and reason in found.reason, found
+
+
+def test_many_processors_leave_less_to_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's work is divided among all of them."""
+    chosen = []
+    for count in (1, 2, 64):
+        monkeypatch.setattr(choice.pool, "thread_count", lambda count=count: count)
+        with native_mode("on"):
+            largest = pb.jit(lambda x: pnp.argmax(x)).explain(array(1 << 20))
+            light = pb.jit(lambda x: pnp.argmax(x)).explain(array(1 << 14))
+        chosen.append((largest.tier, light.tier))
+    assert chosen == [("native", "native"), ("native", "native"), ("xla", "native")]
 
 
 def program(function: Any, *args: Any) -> Any:
@@ -95,7 +145,9 @@ def test_slow_instructions_weigh_more() -> None:
     x, y = array(4096), array(4096)
     assert weight(lambda x, y: x / y, x, y) > 1.5 * weight(lambda x, y: x * y, x, y)
     assert weight(pnp.sqrt, x) > 2 * weight(pnp.negative, x)
-    assert weight(lambda x, y: x // y, array(4096, dtype="uint32"), array(4096, dtype="uint32")) > 20 * 4096
+    whole = array(4096, dtype="uint32")
+    assert weight(lambda x, y: x // y, whole, whole) > 20 * 4096
+    assert weight(lambda x: x // 7, whole) < 2 * 4096  # a multiplication
 
 
 def test_a_matrix_product_in_a_loop_stores_its_vector_once_a_step() -> None:

@@ -152,6 +152,28 @@ def test_nan_infinities_and_zeros(name: str, count: int) -> None:
         np.testing.assert_array_equal(got, host(function(as_array(x))))
 
 
+ENDS = [0.0, -0.0, 0.5, -0.5, 1.9, -1.9, np.nan, np.inf, -np.inf, 3e38, -3e38]
+ENDS += [
+    sign * (2.0**bits + apart) for bits in (7, 8, 15, 16, 31, 32, 63, 64) for sign in (1, -1) for apart in (-0.5, 0, 0.5, -1, 1)
+]
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_floats_become_the_nearest_integers_there_are(name: str) -> None:
+    """By vectors and one by one, cut towards zero; NaN becomes 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = np.array(ENDS).astype(DTYPES[name])
+        numbers = [float(number) for number in x]
+    kinds = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    whole = native(lambda y: [y.astype(kind) for kind in kinds], x)
+    single = native(lambda y: [y.astype(kind) for kind in kinds], x[-1:])
+    for kind, got, last in zip(kinds, whole, single, strict=True):
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+        cut = [0 if number != number else max(min(number, 2.0**70), -(2.0**70)) for number in numbers]
+        assert got.tolist() == [min(max(int(number), least), most) for number in cut], kind
+        assert last[0] == got[-1]
+
+
 @pytest.mark.parametrize("size", [1000, 70_000])
 def test_long_sums_are_as_exact_as_a_wider_one(size: int) -> None:
     x = np.random.default_rng(1).normal(size=size).astype(np.float32)

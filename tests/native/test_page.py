@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import pathlib
 import re
 from collections.abc import Callable
@@ -60,16 +61,20 @@ SAID: dict[str, Callable[[], float]] = {  # what stands around a number: what it
     r"or there have been (\d+),": lambda: tiers.MANY_CALLS,
     r"at ([\d.]+) ns each": lambda: round(SECONDS_A_WEIGHT * 1e9, 6),
     r"More than ([\de]+) floating-point": lambda: choice.MOST_FLOPS,
-    r"more than (\d+)³ multi": lambda: round(choice.LARGE_PRODUCT ** (1 / 3)),
-    r"\((\d+)³ in the step": lambda: round(choice.LARGE_STEP ** (1 / 3)),
+    r"of a number, are more than ([\d,]+)": lambda: choice.LARGE_PRODUCT,
+    r"\(so (\d+)³ in float32": lambda: math.floor((choice.LARGE_PRODUCT / 4) ** (1 / 3) + 1e-9),
+    r"and (\d+)³ in float64": lambda: math.floor((choice.LARGE_PRODUCT / 8) ** (1 / 3)),
+    r"float64; ([\d,]+) in the step": lambda: choice.LARGE_STEP,
+    r"convolution of more than ([\d,]+)": lambda: choice.LARGE_WINDOWS,
     r"transpose of more than ([\d,]+)": lambda: choice.LARGE_TRANSPOSE,
-    r"those of at most ([\d,]+) that": lambda: choice.SHORT,
     r"more than ([\d,]+) bytes can lie": lambda: choice.GIVEN,
-    r"A weight of at most ([\d,]+)": lambda: choice.LIGHT,
+    r"A weight of at most ([\d,]+) \(some": lambda: choice.LIGHT,
     r"or of ([\d,]+) where there is a convolution": lambda: choice.WINDOWS,
     r"that weighs less than ([\d,]+):": lambda: choice.KEYED,
     r"step weighs at most ([\d,]+)": lambda: choice.LIGHT_STEP,
-    r"up to a weight of ([\d,]+):": lambda: choice.HEAVY,
+    r"arrays of more than ([\d,]+) bytes together": lambda: choice.COPIED,
+    r"A weight of at most ([\d,]+) \(on two": lambda: choice.ALONE,
+    r"no less than ([\d,]+)": lambda: choice.LIGHT,
     r"its weight is above ([\d,]+)": lambda: PARALLEL,
     r"on at least (\d+) elements": lambda: clusters.LEAST,
     r"sorts of more than (\d+) elements": lambda: FEW,

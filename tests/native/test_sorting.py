@@ -16,7 +16,9 @@ from pullback.core.array import as_array
 from pullback.core.dtypes import DTYPES
 from pullback.native.choice import native_mode
 from pullback.native.kernel import PARALLEL
+from pullback.native.selection import LEAST, SHORT
 from pullback.native.sorting import COUNTED, EXCHANGED, MANY
+from pullback.ops import sort as orders
 from pullback.testing.values import host
 
 Host = np.ndarray[Any, Any]
@@ -107,12 +109,52 @@ def test_sorts_and_orders_are_stable(name: str, how: str) -> None:
         np.testing.assert_array_equal(order, stable_order(x, falls), f"{size}")
 
 
+FIRST = [
+    (SHORT * LEAST, 1),
+    (SHORT * LEAST + 1, LEAST // 4),
+    (3 * SHORT * LEAST, LEAST),
+    (LEAST * LEAST * 3, 7),
+    (200, 3),
+    (9, 9),
+]
+
+
+@pytest.mark.parametrize(("name", "how"), ROWS, ids=[f"{name}-{how}" for name, how in ROWS])
+def test_the_first_elements_in_order(name: str, how: str) -> None:
+    """Of few among many, by selection; of others, from the sorted ones."""
+    every = (name, how) in (("float32", "odd"), ("int8", "bits"))
+    for turn, (size, count) in enumerate(FIRST):
+        if not every and turn % 3 != zlib.crc32(f"{name} {how}".encode()) % 3:
+            continue
+        x, falls = drawn(name, size, how), (turn + len(how)) % 2 == 0
+        with native_mode("always"):
+            got = pb.jit(lambda x: orders.order(x, dimension=0, index_dtype=np.int32, descending=falls, count=count))(x)
+        np.testing.assert_array_equal(np.asarray(got), stable_order(x, falls)[:count], f"{size} {count}")
+
+
+@pytest.mark.parametrize("shape", [(3, 2000), (40, 1000), (1000, 3), (2, 900, 5), (0, 900), (2, 3, 1000)])
+def test_the_largest_along_axes(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
+    for axis in [axis for axis, size in enumerate(shape) if size > 10]:
+        for count in (0, 1, 10):
+            values, places = native(lambda y, axis=axis, count=count: lax.top_k(y, count, axis=axis), x)
+            expected = np.take(np.argsort(-x, axis, kind="stable"), range(count), axis)
+            np.testing.assert_array_equal(places, expected)
+            np.testing.assert_array_equal(values, np.take_along_axis(x, expected, axis))
+
+
+def test_the_largest_ten_are_not_a_sort() -> None:
+    x = np.zeros(100_000, np.float32)
+    assert kernel_of(lambda x: lax.top_k(x, 10), x).weight < kernel_of(lambda x: [pnp.argsort(x)], x).weight / 20
+
+
 @pytest.mark.parametrize("size", [10, 100, 1000])
 def test_every_byte_read_and_written_is_ours(size: int) -> None:
     """In memory that ends where nobody may read, by the code for any processor."""
     for name in ("float16", "float64", "uint8"):
         x = drawn(name, size, "few")
-        sort, places = native(lambda y: [pnp.sort(y), pnp.argsort(y)], x)
+        sort, places, largest = native(lambda y: [pnp.sort(y), pnp.argsort(y), lax.top_k(y, 10)[1]], x)
+        np.testing.assert_array_equal(largest, stable_order(x, True)[:10])
         np.testing.assert_array_equal(places, stable_order(x))
         np.testing.assert_array_equal(bits(sort), bits(x[stable_order(x)]))
 
@@ -178,7 +220,7 @@ def test_derivatives_and_loops() -> None:
 
 
 def test_sorts_in_programs_of_xlas_are_native() -> None:
-    x = np.random.default_rng(0).normal(size=(100, 100)).astype(np.float32)
+    x = np.random.default_rng(0).normal(size=(150, 150)).astype(np.float32)
 
     def function(x: Any) -> Any:
         return pnp.sort((x @ x).ravel())
@@ -188,7 +230,7 @@ def test_sorts_in_programs_of_xlas_are_native() -> None:
     np.testing.assert_array_equal(np.asarray(pb.jit(function)(x)), np.sort(np.asarray(pb.jit(lambda x: (x @ x).ravel())(x))))
     with native_mode("off"):
         assert pb.jit(function).explain(x).tier == "xla"
-        assert np.asarray(pb.jit(function)(x)).shape == (10000,)
+        assert np.asarray(pb.jit(function)(x)).shape == (22500,)
 
 
 def test_signals_are_asked_for_in_long_sorts() -> None:
