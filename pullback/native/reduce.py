@@ -52,7 +52,9 @@ def neutral(how: str, kind: str) -> Any:
     if how in ("maximum", "minimum"):
         low, high = limits(kind)
         return low if how == "maximum" else high
-    return {"multiply": 1, "and": -1, "or": 0, "xor": 0}[how]
+    if how == "and":
+        return -1 if is_signed(kind) else limits(kind)[1]
+    return {"multiply": 1, "or": 0, "xor": 0}[how]
 
 
 class Reduction(Split):
@@ -79,7 +81,7 @@ class Reduction(Split):
         least = neutral(self.how, self.kind)
         first = self.init.item()
         same = first == least and math.copysign(1, first) == math.copysign(1, least)
-        if same or (self.how == "and" and first in (-1, True)):
+        if same:
             return value
         return self.combine(value, self.code.constant(first, self.kind, value.lanes))
 

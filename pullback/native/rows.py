@@ -285,6 +285,13 @@ def _whole(node: Node) -> bool:
     return bool(params["start_indices"][0] == 0 and params["limit_indices"][0] == size and params["strides"][0] == 1)
 
 
+def _own_windows(node: Node) -> bool:
+    """Whether a gather takes windows of a row for that row: the first axes of operand, indices and result go together."""
+    numbers = node.params["dimension_numbers"]
+    paired = [numbers.get(name) for name in ("operand_batching_dims", "start_indices_batching_dims")]
+    return paired == [(0,), (0,)] and 0 not in numbers.get("offset_dims", ())
+
+
 # What the results are; None: known before the loop over rows, which no result is whose operands have rows.
 _MAPPED: dict[str, Callable[[Analysis, Node, Sequence[str | None]], str | None]] = {
     "broadcast_in_dim": _broadcast,
@@ -299,7 +306,7 @@ _MAPPED: dict[str, Callable[[Analysis, Node, Sequence[str | None]], str | None]]
     "pad": _if_first_stays(
         lambda node: not any([node.params[key][0] for key in ("edge_padding_low", "edge_padding_high", "interior_padding")])
     ),
-    "gather": _if_first_stays(lambda node: node.params["dimension_numbers"].get("operand_batching_dims") == (0,)),
+    "gather": _if_first_stays(_own_windows),
 }
 
 _MOVES = {"broadcast_in_dim", "reshape", "transpose", "slice", "reverse", "iota", "concatenate", "pad", "gather"}

@@ -65,14 +65,14 @@ def _lgamma(x):
     large = np.where(size < LEAST, LEAST, size)
     far = large * (np.log(large) - 1) - 0.5 * np.log(large) + (0.5 * math.log(2 * math.pi) + stirling_rest(large))
     out = np.where(size < LEAST, near, np.where(size == np.inf, np.inf, far))
-    turned = np.sin(math.pi * np.abs(x - np.floor(x + 0.5)))
+    turned = np.sin(math.pi * np.abs(x - np.rint(x)))  # exact: x + 0.5 is rounded from 2^52 on
     reflected = np.where(size < TINY, -np.log(size), np.log(math.pi / np.where(size < TINY, 1, size * turned)) - out)
-    return np.where(np.isnan(x), x, np.where((x == 0) | (x == -np.inf), np.inf, np.where(x < 0, reflected, out)))
+    return np.where(np.isnan(x), x, np.where((x <= 0) & (x == np.rint(x)), np.inf, np.where(x < 0, reflected, out)))
 
 
 def _digamma(x):
     """As `_lgamma`, from the series around its root."""
-    turned = x - np.floor(x + 0.5)
+    turned = x - np.rint(x)
     whole = np.where(x < 0, 1 - x, x)
     base, down, up = _stepped(np.where(whole < LEAST, whole, 1), 1, np.inf)
     factor = chebyshev(DIGAMMA, 2 * base - 3)
@@ -142,7 +142,7 @@ class digamma(OfPositive):
     @in_double
     def evaluate(x):  # SciPy's loses digits near the poles at -1, -2, ...
         out = np.asarray(_psi(x))
-        turned = np.where(np.abs(x) < 1e15, x - np.floor(x + 0.5), 0)
+        turned = np.where(np.isfinite(x), x - np.rint(x), 0)
         close = (x < -0.5) & (turned != 0) & (np.abs(turned) < 0.1)
         out[close] = _psi(1 - x[close]) - math.pi / np.tan(math.pi * turned[close])
         return out
@@ -212,7 +212,7 @@ def _gamma(x):
     half = np.power(large, 0.5 * large - 0.25)
     far = half * np.exp(-large) * half * (math.sqrt(2 * math.pi) * np.exp(stirling_rest(large)))
     out = np.where(size < LEAST, near, far)
-    nearest = np.floor(x + 0.5)
+    nearest = np.rint(x)
     even = 2 * np.floor(0.5 * nearest) == nearest
     sine = np.sin(math.pi * np.where(x == nearest, np.nan, x - nearest))
     reflected = -math.pi / (x * np.where(even, sine, -sine) * out)

@@ -111,7 +111,7 @@ def _of_half_turns(x):
     """sin(pi x) and cos(pi x); of real numbers by their distance from a whole number, so that they are exact there."""
     if x.dtype.kind == "c":
         return np.sin(x * math.pi), np.cos(x * math.pi)
-    whole = np.floor(x + 0.5)
+    whole = np.rint(x)
     angle = math.pi * (x - whole)
     odd = whole != 2 * np.floor(0.5 * whole)
     return tuple([np.where(odd, -part, part) for part in (np.sin(angle), np.cos(angle))])

@@ -137,3 +137,48 @@ def test_a_loop_may_carry_one_number_on_for_each_row(shape: tuple[int, ...]) -> 
     with native_mode("always"):
         found = pb.jit(lambda x: lax.scan(lambda c, _: (twos, None), x, None, length=6)[0])(x)
     np.testing.assert_array_equal(np.asarray(found), twos)
+
+
+@pytest.mark.parametrize("batch_axis, window_axis", [(0, 1), (0, 0), (1, None)])
+def test_windows_of_rows_lie_anywhere_in_the_result(batch_axis: int, window_axis: int | None) -> None:
+    """A gather is by rows only where the first axes of operand, indices and result go together; here all sizes are equal."""
+    size = 40
+    x = rng.standard_normal((size, 2 * size))
+    if window_axis is None:
+        starts = rng.integers(0, 2 * size, (size, size))
+        expected = np.stack([[x[j, starts[i, j]] for j in range(size)] for i in range(size)])
+    else:
+        starts = rng.integers(0, size, (size,))
+        expected = np.stack([row[start : start + size] for row, start in zip(x, starts)], 1 - window_axis)
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=() if window_axis is None else (window_axis,),
+        collapsed_slice_dims=(1,) if window_axis is None else (),
+        start_index_map=(1,),
+        operand_batching_dims=(0,),
+        start_indices_batching_dims=(batch_axis,),
+    )
+    sizes = (1, 1 if window_axis is None else size)
+
+    def function(x: Any, starts: Any) -> Any:
+        return lax.gather(x * 2.0, starts[..., None], numbers, sizes) + 1.0
+
+    with pb.default_bits(64):
+        (found,) = leaves(compiled(function, "native")(x, starts.astype(np.int32)))
+    np.testing.assert_allclose(found, expected * 2.0 + 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "uint16", "uint32", "uint64"])
+def test_bitwise_reductions_of_all_rows(dtype: str) -> None:
+    """What changes nothing is all ones, which is another number in each dtype, signed or not."""
+    x = rng.integers(0, 2**63, (333, 7)).astype(dtype) | np.dtype(dtype).type(1)
+    operations = {np.bitwise_and: lax.bitwise_and, np.bitwise_or: lax.bitwise_or, np.bitwise_xor: lax.bitwise_xor}
+    for axes in [(0,), (1,), (0, 1)]:
+        for first in np.array([0, 1, 85]).astype(dtype):
+
+            def function(x: Any, first: Any = first, axes: Any = axes) -> Any:
+                return [lax.reduce(x, first, operation, axes) for operation in operations.values()]
+
+            with pb.default_bits(64):
+                found = leaves(compiled(function, "native")(x))
+            for own, numpys in zip(found, operations, strict=True):
+                np.testing.assert_array_equal(own, numpys(numpys.reduce(x, axes), first))

@@ -1,12 +1,16 @@
-"""Powers whose exponent is known while code is written, against NumPy's."""
+"""Powers whose exponent is known while code is written, against NumPy's; and functions at whole numbers beyond 2^52."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from programs import compiled
 
+import pullback as pb
 import pullback.numpy as pnp
+from pullback import lax, scipy
 
 BASES = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, np.inf, -np.inf, np.nan]
 
@@ -35,3 +39,19 @@ def test_inverse_roots(dtype: str, exponent: float) -> None:
     assert np.finfo(np.longdouble).nmant > 60  # else it is no truth for float64
     found = np.asarray(compiled(lambda x: pnp.power(x, pnp.asarray(np.asarray(exponent, dtype))), "native")(pnp.asarray(x)))
     assert float(np.max(np.abs(found - truth) / np.spacing(truth.astype(dtype)))) < 2.0
+
+
+@pytest.mark.parametrize("function, expected", [(lax.lgamma, np.inf), (lax.digamma, np.nan), (scipy.special.gamma, np.nan)])
+@pytest.mark.parametrize("how", ["eager", "xla", "native"])
+def test_poles_where_a_half_is_below_the_last_place(function: Any, expected: float, how: str) -> None:
+    """The nearest whole number of x is not floor(x + 0.5) there, for the sum is rounded."""
+    x = -np.array([2.0**52 - 1, 2.0**52, 2.0**52 + 1, 2.0**52 + 3, 2.0**53 - 1, 1e300, np.finfo(np.float64).max])
+    with pb.default_bits(64):
+        np.testing.assert_array_equal(compiled(function, how)(x), np.full(len(x), expected))
+
+
+@pytest.mark.parametrize("how", ["eager", "xla", "native"])
+def test_sines_of_half_turns_are_exact_beyond_2_to_the_52(how: str) -> None:
+    x = 2.0**52 + np.arange(-3.0, 9.0)
+    with pb.default_bits(64):
+        np.testing.assert_array_equal(compiled(pnp.sinc, how)(np.concatenate([x, -x])), np.zeros(2 * len(x)))

@@ -254,7 +254,6 @@ ZEROS_OF_EITHER_SIGN = {"max", "min", "clamp"}  # NumPy's depend on where in the
 KNOWN: dict[str, tuple[str, str]] = {
     "cbrt": ("float64", "of denormals is -5.6e-16, or the denormal"),
     "digamma": ("float64", "of -0.5 is 5 units in the last place away"),
-    "lgamma": ("float64", "of the largest negative number is NaN"),
     "log1p": ("float64", "of the least normal number is 0, since half of it is"),
     "logaddexp": ("float32 bfloat16", "loses a denormal that is added to the least normal number"),
     "remainder": ("float64", "of a negative denormal is the denormal without its sign"),
