@@ -8,6 +8,7 @@ import math
 import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import Any, TypedDict, Unpack, overload
 
@@ -404,9 +405,9 @@ class Jitted(NativeCallable):
             True
         """
         try:
-            if timeout is not None and not timeout >= 0:
+            if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
                 raise ValueError(f"block_until_compiled waits for a number of seconds that is not negative, not {timeout!r}.")
-            until = monotonic() + (math.inf if timeout is None else timeout)
+            until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
             seen = [*self._signatures.values()]  # a copy: other threads may add to them
             waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
             for _, tiered in waiting:

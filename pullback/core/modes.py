@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, ContextDecorator
 from contextvars import ContextVar, Token
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from typing import Any, Self
 
 import numpy as np
@@ -192,6 +193,9 @@ def narrowing() -> AbstractContextManager[None]:
     return overriding(bits=32, narrows=True)
 
 
+_LATER = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # flags of functions that a call does not run
+
+
 class Block(ContextDecorator):
     """Overrides of the mode that users write: they hold inside the `with` block, or the decorated function, in this thread.
 
@@ -217,7 +221,18 @@ class Block(ContextDecorator):
         return type(self)(self._value)  # type: ignore[call-arg]
 
     def __call__(self, function: Any) -> Any:
+        """The function, in such a block each time it is called.
+
+        Raises:
+            TypeError: for a class, a generator or a coroutine function: these run after the call, or outside it.
+        """
         self._used = True
+        code = getattr(function, "__code__", None)
+        if isinstance(function, type) or not callable(function) or (code is not None and code.co_flags & _LATER):
+            raise TypeError(
+                f"{self} decorates functions that compute when they are called, and no class, generator or coroutine function:"
+                f" {function!r}. Write `with pb.{self}:` in the body."
+            )
         return super().__call__(function)
 
     def __del__(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -247,3 +248,34 @@ def test_errors_of_known_values_only_are_none_where_the_mode_clamps() -> None:
     with overriding(clamps=True):
         assert np.array_equal(pnp.bincount(pnp.array([-1, 1])), [1, 1])
         assert np.isnan(pnp.linalg.inv(pnp.zeros((2, 2)))).any()
+
+
+def generates() -> Iterator[str]:
+    yield current_mode().native
+
+
+async def awaits() -> str:
+    return current_mode().native
+
+
+async def generates_and_awaits() -> AsyncIterator[str]:
+    yield current_mode().native
+
+
+class Called:
+    def __call__(self) -> tuple[str, int]:
+        return current_mode().native, current_mode().bits
+
+
+@pytest.mark.parametrize("block", [lambda: pb.native_mode("off"), lambda: pb.default_bits(64)])
+@pytest.mark.parametrize("function", [generates, awaits, generates_and_awaits, Called, classmethod(generates), 3])
+def test_blocks_refuse_to_decorate_what_would_run_without_them(block: Any, function: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TypeError, match=r"decorates functions .* Write `with pb\.(native_mode|default_bits)\("):
+            block()(function)
+
+
+def test_blocks_decorate_whatever_else_is_called() -> None:
+    assert pb.native_mode("off")(Called())() == ("off", current_mode().bits)
+    assert pb.default_bits(64)(functools.partial(Called()))() == (current_mode().native, 64)

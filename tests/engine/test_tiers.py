@@ -451,7 +451,10 @@ def test_who_waits_for_the_best_code_may_wait_for_a_while_only(gate: Gate) -> No
     gate.opened.set()
     f.block_until_compiled(timeout=1e9)
     assert len(gate.reached) == 2 and f.explain(X).now == f.explain(X.astype(np.float64)).now == "The best code runs it."
-    for wrong in (-1, np.nan):
+    for enough in (np.float32(3), np.int64(3), np.inf, 10**400):
+        f.block_until_compiled(timeout=enough)
+    wrong: Any
+    for wrong in (-1, np.nan, "1", 1j, np.complex64(1), [1]):
         with pytest.raises(ValueError, match="seconds that is not negative"):
             pb.jit(smooth).block_until_compiled(timeout=wrong)
 
