@@ -395,7 +395,7 @@ class Jitted(NativeCallable):
         Example:
             >>> import pullback as pb
             >>> f = pb.jit(lambda x: x @ x, tiered=True)
-            >>> x = pb.numpy.eye(100)
+            >>> x = pb.numpy.eye(300)
             >>> before = f(x)
             >>> f.block_until_compiled()
             >>> f.explain(x).now
