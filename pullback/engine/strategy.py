@@ -42,6 +42,10 @@ of `maximum(x, 0)`, the largest elements of arrays and of windows were numbers w
 elements on). So a module that takes extremes of floating-point numbers keeps its reductions. A sum of 2^20 numbers then takes
 1.5 to 3 times as long, their largest 5 to 10 times: the native tier takes large extremes out of it (`ops/reduce.py`).
 
+The library computes with 8-bit integers as if they were quantized numbers: `x + x`, `x * x`, `-x`, in front of a maximum, a
+minimum, or a sum of floats, stay at the largest integer where they should wrap, and `x / 3` is rounded. So a module with such
+arithmetic keeps its reductions as well.
+
 It writes kernels through MLIR, or as LLVM at once. The latter takes a third of the time for the transposes that it puts around
 convolutions, and three times as long for functions such as exp and tanh. So a module of convolutions in which there are no such
 functions is written as LLVM. Milliseconds of processor time to compile, and to run, through MLIR and as LLVM (least of 3 and of
@@ -72,7 +76,9 @@ _THRESHOLD = 1 << 40  # bytes, more than any loop touches
 # What XLA gives to the library: by default these, and reductions.
 LIBRARY = "xla_cpu_experimental_ynn_fusion_type"
 _PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
-_EXTREMES = re.compile(r"stablehlo\.(?:maximum|minimum)\b.*[x<]b?f(?:16|32|64)>")
+_LEFT_OUT = re.compile(
+    r"stablehlo\.(?:maximum|minimum)\b.*[x<]b?f(?:16|32|64)>|stablehlo\.(?:add|subtract|multiply|divide|negate|abs)\b.*[x<]u?i8>"
+)
 
 # How kernels are written.
 _EMITTERS = "xla_cpu_use_fusion_emitters"
@@ -94,7 +100,7 @@ def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str)
     """
     skipped = ["cse_barrier_expander"] * barriers + ["cpu-parallel-task-assigner"] * (largest <= UNDIVIDED_BYTES)
     options: dict[str, Any] = {"xla_disable_hlo_passes": ",".join(skipped)} if skipped else {}
-    if _EXTREMES.search(text):
+    if _LEFT_OUT.search(text):
         options[LIBRARY] = _PRODUCTS
     if _CONVOLUTION.search(text) and not _FUNCTIONS.search(text):
         options[_EMITTERS] = False

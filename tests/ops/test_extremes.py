@@ -1,5 +1,5 @@
 """Extremes in compiled code: derivatives, where an operand may be computed again, and rounded otherwise, where it is used; and
-NaN, which a library that XLA calls leaves out."""
+NaN, and integers that wrap, both of which a library that XLA calls does not know."""
 
 import numpy as np
 import pytest
@@ -84,3 +84,29 @@ def test_nan_is_left_out_of_no_extreme(name, dtype, mode):
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     assert np.isnan(beside).all()
     np.testing.assert_allclose(found, wanted, rtol=2e-2 if dtype is np.float16 else 1e-5)
+
+
+WRAPPING = {
+    "x + x": lambda x: x + x,
+    "x * x": lambda x: x * x,
+    "x - y": lambda x: x - x[::-1],
+    "-x": lambda x: -x,
+    "abs": abs,
+    "x / 3": lambda x: np.trunc(x / 3).astype(x.dtype) if isinstance(x, np.ndarray) else lax.div(x, x.dtype.type(3)),
+}
+REDUCED = {
+    "max": (lambda x: pnp.max(x, axis=1), lambda x: np.max(x, axis=1)),
+    "min": (lambda x: pnp.min(x, axis=1), lambda x: np.min(x, axis=1)),
+    "sum of floats": (lambda x: pnp.sum(x.astype(np.float32), axis=1), lambda x: np.sum(x, axis=1, dtype=np.float32)),
+}
+
+
+@pytest.mark.parametrize("mode", ["off", "always"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("operand", WRAPPING)
+def test_integers_wrap_in_front_of_reductions(operand, dtype, mode):
+    x = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (100, 100), dtype, endpoint=True)
+    for function, expected in REDUCED.values():
+        with native_mode(mode):
+            found = pb.jit(lambda x, f=function: f(WRAPPING[operand](x)))(x)
+        np.testing.assert_array_equal(np.asarray(found), expected(WRAPPING[operand](x)))
