@@ -28,13 +28,12 @@ from pullback.core.modes import Mode, current_mode, overriding
 from pullback.core.source import warn
 from pullback.engine.backend import CompileOptions, Executable, Relay
 from pullback.engine.compile import kept_executable, make_executable
-from pullback.engine.waiting import acquire_at_end
+from pullback.engine.waiting import LISTENING, acquire_at_end
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
 MANY_CALLS = 100
 LEAST_SECONDS = 0.1  # of calls, where the quick executable took less long to make: it may have come from the disk
-LISTENING = 0.1  # seconds: so often a thread that waits looks whether there was a Ctrl-C, which may come just before it sleeps
 SPEED = 5e10  # floating-point operations, or bytes, in a second: calls that return before they have run take as long
 
 

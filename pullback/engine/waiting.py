@@ -20,6 +20,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+LISTENING = 0.1  # seconds: so often a thread that waits looks whether there was a Ctrl-C, which may come just before it sleeps
+
 
 class _Watcher:
     """A thread that waits for one result after another.
@@ -64,7 +66,8 @@ def wait_for(raw: Any) -> None:
     done = _thread.allocate_lock()
     done.acquire()
     watcher.given.put((raw, done))
-    done.acquire()
+    while not done.acquire(timeout=LISTENING):
+        pass
 
 
 def acquire_at_end(locks: Sequence[Any]) -> None:
@@ -75,7 +78,7 @@ def acquire_at_end(locks: Sequence[Any]) -> None:
         held = False
         while not held:
             try:
-                held = lock.acquire()
+                held = lock.acquire(timeout=LISTENING)
             except BaseException as error:
                 raised = error
                 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

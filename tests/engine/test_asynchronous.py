@@ -220,13 +220,15 @@ x = pb.numpy.eye(256)
 while (out := function(x)).is_ready():  # a paused machine
     pass
 """
+# Of the threads that nobody waits for, jaxlib ends the process with those that ask it for a result just then.
 WAITING = """
+from pullback.core.array import later_buffer
 from pullback.engine import waiting
 def is_free(lock):
     if free := lock.acquire(blocking=False):
         lock.release()
     return free
-threading.Thread(target=out.block_until_ready, daemon=True).start()
+threading.Thread(target=waiting.wait_for, args=(later_buffer(out),), daemon=True).start()
 while not waiting._watchers or is_free(waiting._watchers[0].inside):
     if not endless and out.is_ready():
         break
