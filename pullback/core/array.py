@@ -232,7 +232,9 @@ _captured: WeakValueDictionary[Any, Array] = WeakValueDictionary()  # by the mem
 
 def captured(array: Array) -> Array:
     """What Programs hold of an Array that a function closes over: an alias, the same one for all of them, which has the memory
-    also when the Array has given that up."""
+    also when the Array has given that up. Constants give up nothing."""
+    if is_constant(array):
+        return array
     memory = [one for one in (array._buffer, later_buffer(array), array._host) if one is not None]
     for one in memory:
         known = _captured.get((id(one), array.type, array.__class__))
