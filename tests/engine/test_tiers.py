@@ -641,16 +641,19 @@ def test_the_end_of_a_process_and_forks(script: str) -> None:
 
 
 INTERRUPTED = """
-import signal, traceback
+import signal, time, traceback
 os.dup2(2, 1)  # lines in the order in which they are written
 def interrupt(main):
     def functions():
         return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[main])]
     while "_shutdown" not in functions():
         pass
-    signal.pthread_kill(main, signal.SIGINT)
     while "acquire_at_end" not in functions():
-        pass
+        signal.pthread_kill(main, signal.SIGINT)  # again if Python's own wait, which it came just before, did not hear it
+        for _ in range(1000):
+            if "acquire_at_end" in functions():
+                break
+            time.sleep(0.01)
     gate.set()
 threading.Thread(target=interrupt, args=(threading.main_thread().ident,), daemon=True).start()
 finish = tiers.Tiered.finish
