@@ -52,7 +52,7 @@ functions is written as LLVM. Milliseconds of processor time to compile, and to 
 40; all results are the same to the last bit):
 
     convolution, 8 x 32 x 56 x 56 by 32 x 32 x 3 x 3, f32; f64    169   75     6.8   6.3;   174   77    13.6  13.6
-    its gradient by the kernel; depthwise, 28 x 28                140   43     6.2   5.9;   153   55     1.9   1.6
+    gradient with respect to the kernel; depthwise, 28 x 28       140   43     6.2   5.9;   153   55     1.9   1.6
     one of 3 x 16 x 16; in one dimension, 16 x 32 x 256           120   44     0.04  0.04;  125   53     0.60  0.62
     residual block with batch normalization, gradient             577  392     8.7   8.4
     with tanh behind it, channels last: not so                     54  149     5.4   7.0
