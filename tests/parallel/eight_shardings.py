@@ -350,8 +350,10 @@ def test_arrays_like_others() -> None:
 
 
 def test_weakness_stays() -> None:
-    weak = pb.jit(lambda: pb.lax.with_sharding_constraint(pnp.asarray(1.0) * 1, on(LINE)))()
-    assert pb.lax.with_sharding_constraint(2.0, on(LINE)).type.weak and not weak.type.weak
+    for strong in (False, True):
+        x = pnp.float32(1.0) if strong else 1.0
+        for how in (pb.jit, lambda f: f):
+            assert how(lambda x: pb.lax.with_sharding_constraint(x, on(LINE)))(x).type.weak is not strong
 
 
 def test_captured_and_static() -> None:
