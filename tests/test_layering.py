@@ -39,6 +39,9 @@ ABOVE: dict[str, set[str]] = {
     "checks": {"core", "program", "control", "api"},
     "data": set(),
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "parallel": {"core", "program", "ops", "transforms", "control", "engine", "native", "api"},
+    "distributed": {"core", "parallel"},
+    "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else

@@ -235,6 +235,22 @@ class _Placement:
 placement = _Placement()
 
 
+class _Spanning:
+    """What computes on the devices of several processes.
+
+    Attributes:
+        backend: None where this process is alone. agree: raises if not all processes say the same of a subject.
+        check: raises if a result, which is given by name, needs a process that is lost.
+    """
+
+    backend: Backend | None = None
+    agree: Callable[[str, str], None]
+    check: Callable[[str], None]
+
+
+spanning = _Spanning()
+
+
 def register_backend(platform: str, make: Callable[[], Backend]) -> None:
     """Make a platform known: `make` returns its back end when it is first needed."""
     _platforms[platform] = make

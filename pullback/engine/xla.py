@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import operator
 import os
 import re
 import sys
@@ -30,7 +31,7 @@ from pullback.core.array import (
 )
 from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
-from pullback.core.devices import Device
+from pullback.core.devices import Device, processes
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
 from pullback.core.types import ArrayType
@@ -139,8 +140,12 @@ class XlaBackend(Backend):
         self.client = client
         self.later = later
         self.debug_options = lib.debug_options().hex()
-        self.raw_devices = client.local_devices()
-        self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
+        self.raw_devices, everywhere = client.local_devices(), sorted(client.devices(), key=operator.attrgetter("id"))
+        if len(everywhere) > len(self.raw_devices):  # XLA's own numbers leave gaps
+            processes.owners[platform] = [raw.process_index for raw in everywhere]
+        first = 0 if len(everywhere) > len(self.raw_devices) else processes.first(platform)
+        self.raw_of = {Device(platform, first + i): raw for i, raw in enumerate(everywhere)}
+        self.devices = [device for device, raw in self.raw_of.items() if raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
@@ -288,7 +293,7 @@ class XlaBackend(Backend):
         blob = disk.read(key)
         if blob is not None:
             with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
-                made = self.client.deserialize_executable(blob, [self.raw_devices[options.device.id]])
+                made = self.client.deserialize_executable(blob, [self.raw_of[options.device]])
                 cache.count("disk_hits")
                 return made
         start = time.perf_counter()
@@ -300,7 +305,7 @@ class XlaBackend(Backend):
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
         """A StableHLO module compiled for one device, now: XLA's loaded executable."""
         start = time.perf_counter()
-        lib, device = jaxlib(), self.raw_devices[options.device.id]
+        lib, device = jaxlib(), self.raw_of[options.device]
         given = lib.compile_options(xla_flags(self, lowered, options), lowered.extra, device)
         if lowered.callbacks:  # only this form takes them
             module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
@@ -342,11 +347,11 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
         "settings": repr(sorted(lowered.extra.items())),
         "optimization": repr(xla_flags(there, lowered, options)),
-        "device": repr(options.device.id),
+        "device": repr(there.raw_of[options.device].id),
         "devices": repr(len(there.devices)),
         "platform": there.platform,
         "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type} {there.later}",
-        "device kind": str(there.raw_devices[options.device.id].device_kind),
+        "device kind": str(there.raw_of[options.device].device_kind),
         "jaxlib": lib.version,
         "jaxlib build": lib.build,
         "debug options": there.debug_options,
@@ -367,7 +372,7 @@ _places: dict[int, tuple[XlaBackend, int]] = {}
 cpu_devices: Inherited[int | None] = Inherited("pullback_cpu_devices", None)
 
 
-def _make_cpu_client(asynchronous: bool = False) -> Any:
+def make_cpu_client(asynchronous: bool = False) -> Any:
     count, given = cpu_devices.default, os.environ.get("PULLBACK_CPU_DEVICES")
     if count is None and given is not None:
         if not given.isdecimal() or int(given) < 1:
@@ -397,11 +402,11 @@ def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
         while (found := next((there for there, _ in _places.values() if there.later), None)) is None:
-            XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
+            XlaBackend("cpu", make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
         return found
 
 
-register_platform("cpu", _make_cpu_client)
+register_platform("cpu", make_cpu_client)
 array_module.buffer_access = BufferAccess()
 
 
@@ -433,9 +438,9 @@ class XlaExecutable(Executable):
         self.kept = kept if len(kept) < len(program.inputs) else None
         self.given = [donated[i] for i in kept] if any(donated) else []  # of what it takes, what is donated
         self.gives_all = all(self.given)
-        self.index = options.device.id
-        self.constants = [there.buffer_of(array, options.device.id) for array in lowered.constants]
-        sharding = there.shardings[options.device.id]
+        self.index = there.devices.index(options.device)
+        self.constants = [there.buffer_of(array, self.index) for array in lowered.constants]
+        sharding = there.shardings[self.index]
         self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
         self.result_class = PlacedArray if options.committed else Array
         self.calls_host = bool(lowered.callbacks)
