@@ -665,13 +665,13 @@ class WorldError(PullbackError, RuntimeError):
 
     Fails:
         >>> import pullback as pb
-        >>> pb.distributed.initialize("127.0.0.1:1", num_processes=2, process_id=1, initialization_timeout=0.1)
+        >>> pb.distributed.get_value("the learning rate")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: Nobody answers at 127.0.0.1:1 for 0.1 s (...). Is rank 0 running, ...
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
 
-    Cure: start all processes, each with its own number and the address of number 0; `python -m pullback.launch -n 2 script.py`
-    does so on one machine. A process that belongs to no world is alone.
+    Cure: start all processes, each with its own number and the address of number 0, and have each call `initialize` first;
+    `python -m pullback.launch -n 2 script.py` starts them on one machine. A process by itself can ask how many there are.
         >>> pb.distributed.is_initialized(), pb.distributed.process_count()
         (False, 1)
     """
