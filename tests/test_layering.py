@@ -41,6 +41,8 @@ ABOVE: dict[str, set[str]] = {
     "checks": {"core", "program", "control", "api"},
     "data": set(),
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "distributed": {"core", "parallel"},
+    "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
