@@ -4,6 +4,7 @@ from pullback import checks as checks
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
+from pullback import export as export
 from pullback import flatten_util as flatten_util
 from pullback import image as image
 from pullback import lax as lax
@@ -11,6 +12,7 @@ from pullback import linalg as linalg
 from pullback import nn as nn
 from pullback import numpy as numpy
 from pullback import optimizers as optimizers
+from pullback import profiler as profiler
 from pullback import random as random
 from pullback import scipy as scipy
 from pullback import sparse as sparse

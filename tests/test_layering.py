@@ -38,6 +38,8 @@ ABOVE: dict[str, set[str]] = {
     "debug": {"core", "program", "control", "api"},
     "checks": {"core", "program", "control", "api"},
     "data": set(),
+    "export": {"core", "program", "engine", "api"},
+    "profiler": {"core", "engine", "api"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
 }

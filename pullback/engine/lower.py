@@ -9,8 +9,10 @@ import numpy as np
 
 from pullback.core.array import Array, HostArray, as_array, host_of
 from pullback.core.dtypes import DType, carrier, kind
+from pullback.core.errors import ExportError
 from pullback.core.fields import Rule
 from pullback.core.primitive import Primitive
+from pullback.core.source import Source
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import Part, preferred
@@ -43,14 +45,17 @@ class Module:
         located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
+        portable: whether it is to run without this process, so that nothing in it may call Python.
         loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
+        largest: the bytes of the largest array in functions that were exported before, and are included.
         offloads: whether operations may be calls of machine code of our own, which only this process knows: not in a module
             that is shown, or moved elsewhere. offloaded, parts: those that are, by what they are, and their code.
     """
 
-    def __init__(self, platform: str, located: bool = False, offloads: bool = False) -> None:
+    def __init__(self, platform: str, located: bool = False, offloads: bool = False, portable: bool = False) -> None:
         self.platform = platform
         self.located = located
+        self.portable = portable
         self.offloads = offloads and platform == "cpu"
         self.offloaded: list[str] = []
         self.parts: list[Part] = []
@@ -59,6 +64,7 @@ class Module:
         self.effects = 0
         self.loops: list[Cost] = []
         self.barriers = False
+        self.largest = 0
         self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -75,6 +81,11 @@ class Module:
             self._names[key] = name
             self.functions.append(self.write(program, name))
         return self._names[key]
+
+    def include(self, functions: Sequence[tuple[str, str]]) -> None:
+        """Have functions in the module that are written already, under names that nothing else has."""
+        self.functions.extend([text for name, text in functions if name not in self._taken])
+        self._taken.update([name for name, _ in functions])
 
     def write(self, program: Program, name: str, notes: Sequence[str] = ()) -> str:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
@@ -136,11 +147,16 @@ class Lowering(Writer):
         self._last_host_call: tuple[Any, Value | None] = (None, None)
         self.passed = passed  # large constants, by the identity of their arrays
         self.applied: tuple[Primitive, dict[str, Any]]  # what the rule that begins is of
+        self.origin: Source | None = None  # the user's line that it comes from
         self.stack = ""  # of the operation that is being written, its name below those of its scopes
 
     @property
     def platform(self) -> str:
         return self.module.platform
+
+    @property
+    def portable(self) -> bool:
+        return self.module.portable
 
     def entered(self, value: Value, dtype: DType) -> Value:
         """What the caller passed, as a value of the dtype that it is of."""
@@ -222,6 +238,12 @@ class Lowering(Writer):
             function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
             pure: whether it has no effect, so that its call has no place in that order, and may be dropped.
         """
+        if self.portable:
+            place = "" if self.origin is None else f", at {self.origin.file}:{self.origin.line}"
+            raise ExportError(
+                f"its operation {self.applied[0].name} calls Python{place}, which is not where it will be loaded. Leave it"
+                " out of what is exported: compute it before or after, and pass the result as an argument."
+            )
         if self.platform != "cpu":
             raise NotImplementedError(
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
@@ -326,12 +348,13 @@ class Lowering(Writer):
 
     def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
-        outer = self.location, self.stack
+        outer = self.location, self.stack, self.origin
+        self.origin = equation.source or self.origin
         if self.module.located and equation.source is not None:
             self.stack += ("/" if self.stack else "") + name_stack(equation)
             self.location = location(self.stack, equation.source.file, equation.source.line)
         out = self._equation(equation, operands)
-        self.location, self.stack = outer
+        self.location, self.stack, self.origin = outer
         return out
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
@@ -425,19 +448,26 @@ class Lowered(NamedTuple):
 
 
 def lower_program(
-    program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False, offloads: bool = False
+    program: Program,
+    platform: str,
+    donated: Sequence[bool] = (),
+    located: bool = False,
+    offloads: bool = False,
+    portable: bool = False,
 ) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
     `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines. Those with
-    `offloads` are for running in this process: loops in them may be calls of machine code of our own.
+    `offloads` are for running in this process: loops in them may be calls of machine code of our own. Those that are
+    `portable` run without this process, and call nothing of it.
     """
-    made = Module(platform, located, offloads)
+    made = Module(platform, located, offloads, portable)
     program = preferred.grouped(program) if made.offloads else program
     constants = passed_constants(program)
     notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
     main = made.write(program, "main", [""] * len(constants) + notes)
     text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
-    options, extra = cpu_settings(made.loops, made.barriers, largest(program), text) if platform == "cpu" else ({}, {})
+    size = max(largest(program), made.largest)
+    options, extra = cpu_settings(made.loops, made.barriers, size, text) if platform == "cpu" else ({}, {})
     return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts))
