@@ -12,9 +12,11 @@ from pullback import linalg as linalg
 from pullback import nn as nn
 from pullback import numpy as numpy
 from pullback import optimizers as optimizers
+from pullback import parallel as parallel
 from pullback import profiler as profiler
 from pullback import random as random
 from pullback import scipy as scipy
+from pullback import sharding as sharding
 from pullback import sparse as sparse
 from pullback import testing as testing
 from pullback import tree as tree
@@ -65,12 +67,15 @@ from pullback.core import errors as errors
 from pullback.core.abstract import Array as Array
 from pullback.core.devices import Device as Device
 from pullback.core.dtypes import float0 as float0
+from pullback.core.meshes import set_mesh as set_mesh
 from pullback.core.modes import default_bits as default_bits
 from pullback.core.primitive import Primitive as Primitive
 from pullback.core.primitive import primitive as primitive
 from pullback.core.refs import Ref as Ref
 from pullback.core.refs import freeze as freeze
 from pullback.core.refs import new_ref as new_ref
+from pullback.core.shardings import NamedSharding as NamedSharding
+from pullback.core.shardings import P as P
 from pullback.core.tracing import Tracer as Tracer
 from pullback.core.tracing import ensure_compile_time_eval as ensure_compile_time_eval
 from pullback.core.types import ArrayType as ArrayType
@@ -87,6 +92,11 @@ from pullback.numpy.segments import segment_prod as segment_prod
 from pullback.numpy.segments import segment_sum as segment_sum
 from pullback.ode import odeint as odeint
 from pullback.ops.pointwise import Elementwise as Elementwise
+from pullback.parallel.arrays import make_array_from_callback as make_array_from_callback
+from pullback.parallel.arrays import make_array_from_process_local_data as make_array_from_process_local_data
+from pullback.parallel.arrays import make_array_from_single_device_arrays as make_array_from_single_device_arrays
+from pullback.parallel.arrays import make_mesh as make_mesh
+from pullback.parallel.arrays import reshard as reshard
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
 from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
+from pullback.api.shardings import Shardings, Wanted, constrained, lying
 from pullback.api.signatures import differences
 from pullback.api.stages import Compiled, Lowered, Traced, flags_of
 from pullback.api.traced import call_paths, trace, with_placeholders, write_back
@@ -92,10 +93,11 @@ class Jitted(NativeCallable):
         options: CompileOptions,
         explain_misses: bool | None,
         inline: bool,
+        shardings: Shardings | None = None,
     ) -> None:
         check_callable(fun, "jit")
         named_after(fun)(self)
-        given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
+        given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline, shardings)
         self._made_from = (fun, *given)
         self._fun = fun
         self._static_numbers, self._static_names = chosen_arguments(fun, static_argnums, static_argnames, "jit's static")
@@ -109,6 +111,7 @@ class Jitted(NativeCallable):
         self._options = options
         self._explain_misses = explain_misses
         self._inline = inline
+        self._shardings = shardings
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
         self._take([])
@@ -148,7 +151,7 @@ class Jitted(NativeCallable):
         if self._is_traced(leaves, signature):
             return unflatten(signature.out_structure, self._run_traced(leaves, signature))
         executable = signature.compile()
-        if axis_sizes() or placement.several or isinstance(executable, Tiered):
+        if axis_sizes() or isinstance(executable, Tiered) or (placement.several and not executable.spread):
             pass  # no short way looks at these, and none leads to what is to be replaced
         elif self._enters(executable, signature) and executable.install(self, signature.makes_tuple):
             pass  # calls like this one do not come here any more
@@ -202,8 +205,11 @@ class Jitted(NativeCallable):
 
         leaves = [leaf if leaf.__class__ in (Array, Ref) else _leaf(leaf, i, paths) for i, leaf in enumerate(leaves)]
         given = tuple([i for i, leaf in enumerate(leaves) if leaf.__class__ is Ref])
-        types = tuple([leaf.type for leaf in leaves])
-        options = self._options
+        shardings, options = self._shardings, self._options
+        wanted: Wanted = ()
+        if shardings is not None:
+            wanted = shardings.of_arguments(self._fun, self._trees_taken, self._dynamic(args), dynamic[1])
+        types = lying(self._fun, values_of(leaves), wanted, paths)
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, values_of(leaves), paths)
         key = (structure, types, statics, current_mode(), axis_sizes(), options, given)
@@ -220,7 +226,11 @@ class Jitted(NativeCallable):
                 explain(f"TRACING CACHE MISS: {self._explain(key, paths())}")
 
             def call(traced: Any) -> Any:
-                return self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
+                if wanted:
+                    parts = self._trees_taken.flatten(traced)[0]
+                    traced = unflatten(structure, [constrained(x, one) for x, one in zip(parts, wanted, strict=True)])
+                out = self._fun(*self._merged(args, traced[0]), **{**kwargs, **traced[1]})
+                return out if shardings is None else shardings.of_result(self._fun, self._trees_taken, out)
 
             def call_in_places(traced: Any) -> Any:
                 return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), trees.flatten(traced)[0], given)
@@ -249,6 +259,11 @@ class Jitted(NativeCallable):
         )
         dynamic = tuple([None if i in numbers else arg for i, arg in enumerate(args)])
         return statics, (dynamic, {name: arg for name, arg in kwargs.items() if name not in names})
+
+    def _dynamic(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The positional arguments that are not static."""
+        numbers = _numbers(self._static_numbers, len(args))
+        return tuple([arg for i, arg in enumerate(args) if i not in numbers])
 
     def _merged(self, args: tuple[Any, ...], dynamic: Sequence[Any]) -> list[Any]:
         """Positional arguments: the static ones of a call, and `dynamic` in place of the others."""
@@ -519,8 +534,8 @@ class _Options(TypedDict, total=False):
     explain_misses: bool | None
     inline: bool
     keep_unused: bool
-    in_shardings: None
-    out_shardings: None
+    in_shardings: Any
+    out_shardings: Any
     device: None
     backend: None
     compiler_options: Mapping[str, Any] | None
@@ -545,8 +560,8 @@ def jit(
     explain_misses: bool | None = None,
     inline: bool = False,
     keep_unused: bool = False,
-    in_shardings: None = None,
-    out_shardings: None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     device: None = None,
     backend: None = None,
     compiler_options: Mapping[str, Any] | None = None,
@@ -575,7 +590,11 @@ def jit(
         tiered: of what XLA compiles, compile quickly at first, and the best code later, in a background thread, if there are
             many calls: the last bits of floats may change between two of them (docs/native.md). Pickles and
             `lower(...).compile()` have no part in it.
-        in_shardings, out_shardings, device, backend: None: arguments of JAX's that are refused here.
+        in_shardings: how the arguments lie on the devices of a mesh: a sharding (`NamedSharding`, or a `PartitionSpec` inside
+            `with mesh:`) for all, or a tree of them that is a prefix of the tuple of positional arguments that are not static.
+            None says nothing: an argument is taken as it lies, and one that lies nowhere in particular is whole on each device.
+        out_shardings: how the results are to lie, likewise; None leaves it to the partitioner.
+        device, backend: None: arguments of JAX's that are refused here.
 
     Returns:
         A function of the same arguments, with `.lower(*args)` for ahead-of-time compilation and inspection, `.trace(*args)`
@@ -584,7 +603,9 @@ def jit(
 
     Raises:
         StaticArgumentError: an argument that does not exist, or a static argument that cannot be hashed.
-        NotImplementedError: a place to run or a sharding was given.
+        NotImplementedError: a place to run was given.
+        ShardingError: a sharding does not fit (when the function is called): `ShardingMismatch` of an argument that lies on
+            devices in another way.
         ValueError: `tiered` was given with `quick`, or with options of XLA's that it sets itself.
 
     Example:
@@ -595,7 +616,6 @@ def jit(
     """
     check_flags("jit", show_graph=show_graph, quick=quick, inline=inline, keep_unused=keep_unused, native=native, tiered=tiered)
     check_flags("jit", explain_misses=explain_misses is None or explain_misses)
-    _refuse("computes on one device", in_shardings=in_shardings, out_shardings=out_shardings)
     where = "computes where its arguments are. Put them on a device with pb.device_put, or use pb.default_device"
     _refuse(where, device=device, backend=backend)
     flags = flags_of("jit", compiler_options)
@@ -608,7 +628,8 @@ def jit(
     options = CompileOptions(
         quick=quick, tiered=tiered, show_graph=show_graph, flags=flags, keep_unused=keep_unused, native=native
     )
-    given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline)
+    shardings = None if in_shardings is None and out_shardings is None else Shardings(in_shardings, out_shardings)
+    given = (static_argnums, static_argnames, donate_argnums, donate_argnames, options, explain_misses, inline, shardings)
     return (lambda fun: Jitted(fun, *given)) if fun is None else Jitted(fun, *given)
 
 

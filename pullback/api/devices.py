@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array, find_converter, host_of
+from pullback.api.shardings import places_as_leaves
+from pullback.core.array import Array, PlacedArray, ShardedArray, as_array, find_converter, host_of
 from pullback.core.devices import Device
-from pullback.core.errors import DeviceError, LeafError
+from pullback.core.errors import DeviceError, LeafError, ShardingError
+from pullback.core.shardings import NamedSharding, SingleDeviceSharding, as_sharding
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
-from pullback.core.trees import array_leaves, flatten, unflatten, without_float0
+from pullback.core.trees import OWN_TREES, array_leaves, flatten, structure_paths, unflatten, without_float0
 from pullback.engine.backend import Backend, backend, placement, platforms
 from pullback.engine.place import current_default_device, default_place
 from pullback.engine.plugins import discover
+from pullback.engine.spmd import spread_array
+from pullback.ops.constrain import sharding_constraint
 
 T = TypeVar("T")
 
@@ -107,12 +111,14 @@ def find_device(device: Any) -> tuple[Backend, int]:
 
 
 @api_boundary
-def device_put(x: T, device: Device | None = None) -> T:
-    """The arrays of a tree on a device, where computations with them then happen.
+def device_put(x: T, device: Any = None) -> T:
+    """The arrays of a tree on a device, or divided among the devices of a mesh, where computations with them then happen.
 
     Arguments:
-        x: a tree of arrays and numbers. Traced values in it stay as they are: a compiled function runs in one place.
-        device: one of `pb.devices()`; by default, the arrays are put on the default device, and may be moved from there.
+        x: a tree of arrays and numbers. Traced values in it stay as they are where `device` is one device, since a compiled
+            function runs in one place; a sharding constrains them (`pb.lax.with_sharding_constraint`).
+        device: one of `pb.devices()`, a sharding, a `PartitionSpec` inside `with mesh:`, or a tree of these that is a prefix of
+            `x`; by default, the arrays are put on the default device, and may be moved from there.
 
     Returns:
         The tree, with an Array on `device` for each leaf. One that is there already shares its
@@ -120,16 +126,49 @@ def device_put(x: T, device: Device | None = None) -> T:
 
     Raises:
         DeviceError: there is no such device.
+        ShardingError: an array cannot be divided so (`UnevenShard`), or the mesh has no devices (`NotLocal`).
 
     Example:
         >>> import pullback as pb
         >>> pb.device_put({"w": 1.0}, pb.devices()[0])
         {'w': 1.0:f32[]:cpu(0)}
     """
-    there, index = find_device(current_default_device() if device is None else device)
-    leaves, structure = array_leaves(without_float0(x), lambda: "x")
-    placed = [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
+    plain = without_float0(x)
+    leaves, structure = array_leaves(plain, lambda: "x")
+    if device is None or isinstance(device, Device):
+        there, index = find_device(current_default_device() if device is None else device)
+        placed = [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
+        return unflatten(structure, placed)  # type: ignore[no-any-return]
+    places = OWN_TREES.broadcast_prefix(places_as_leaves(device), plain, "device_put's device", "x")
+
+    def path(i: int) -> str:
+        return structure_paths(structure, "x")[i]
+
+    placed = [_put_as(leaf, place, lambda i=i: path(i)) for i, (leaf, place) in enumerate(zip(leaves, places))]  # type: ignore[misc]
     return unflatten(structure, placed)  # type: ignore[no-any-return]
+
+
+def _put_as(leaf: Any, place: Any, path: Callable[[], str]) -> Any:
+    """An array where a device or a sharding says."""
+    sharding = SingleDeviceSharding(current_default_device()) if place is None else as_sharding(place, "device_put's device")
+    if isinstance(sharding, NamedSharding):
+        try:
+            if isinstance(leaf, Tracer) or _exchanges(leaf, sharding):
+                return sharding_constraint(leaf, sharding=sharding)
+            return spread_array(leaf, sharding)
+        except ShardingError as error:
+            error.args = (f"device_put of {path()}: {error}",)
+            raise
+    there, index = find_device(sharding.devices[0])
+    return leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, place is not None)
+
+
+def _exchanges(array: Array, sharding: NamedSharding) -> bool:
+    """Whether devices are to exchange parts of an array among themselves: where no process sees them all, and where they have
+    memory of their own."""
+    if not isinstance(array, ShardedArray) or array.sharding is sharding or array.sharding.mesh is not sharding.mesh:
+        return False
+    return not array.is_fully_addressable or sharding.devices[0].platform != "cpu"
 
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:

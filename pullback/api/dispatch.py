@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.spread import found_on_mesh, lay_on_mesh, made_on_mesh
 from pullback.core.array import Array, from_python, host_of, truths
 from pullback.core.axes import axes_around
 from pullback.core.bounded import Bounded
@@ -30,6 +31,7 @@ from pullback.core.trees import LEAF, OWN_TREES, TreeDef, Trees, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.backend import BorrowedBuffer, CompileOptions, Executable, backend, buffer_of, placement
 from pullback.engine.compile import compile_program
+from pullback.engine.spmd import SpmdExecutable
 from pullback.engine.tiers import Tiered, compile_in_tiers
 from pullback.program.equality import key_test
 from pullback.program.program import Program
@@ -198,10 +200,11 @@ def _assembled(signature: Signature, found: list[str], run: list[str], names: di
     first = "".join([f"{name}=ABSENT, " for name in positional]) + ("/, " if positional else "")
     given = f"args = tuple([arg for arg in ({''.join([f'{name}, ' for name in positional])}*rest,) if arg is not ABSENT])"
     named = ["except DonatedBufferError as error:", f"    {given}", "    name_argument(error, args, kwargs)", "    raise"]
+    alone = "" if signature.compile().spread else " and not placement.several"
     source = [
         f"def call({first}*rest, **kwargs):",
         "    try:",
-        "        while current_mode() is mode and staging() is None and not axes() and not placement.several:",
+        f"        while current_mode() is mode and staging() is None and not axes(){alone}:",
         "            try:",
         *[f"                {line}" for line in found],
         *[f"            {line}" for line in named],
@@ -270,6 +273,9 @@ def _finding(
         "from_python": from_python,
         "Array": Array,
     }
+    spread = _spread(signature)
+    if spread is not None:
+        return [*lines, *found_on_mesh(signature.program, signature.donated, spread, leaves, names, scope)], lent, scope
     if any([name.startswith("*") for name in names]):
         scope |= {"types": list(types), "donated": donated, "taken": taken, "compress": itertools.compress}
         lines += [f"leaves = [{', '.join(names)}]", "if [leaf.type for leaf in leaves] != types: break"]
@@ -315,6 +321,12 @@ def _finding(
                 return None
             buffers += [buffer] if taken[i] else []
     return [*lines, f"buffers = [{', '.join(buffers)}]"], lent, scope
+
+
+def _spread(signature: Signature) -> SpmdExecutable | None:
+    """The executable of a signature, if it runs on a mesh."""
+    found = signature.compile()
+    return found if isinstance(found, SpmdExecutable) else None
 
 
 def _reading(signature: Signature, arrays: bool) -> tuple[list[str], list[str], dict[str, Any]]:
@@ -430,15 +442,17 @@ def _building(signature: Signature, made: type[Array], run: str) -> tuple[list[s
     are made without `__init__`, which takes as long again."""
     types, structure = signature.program.output_types, signature.out_structure
     build = functools.partial(unflatten, structure) if structure is LEAF else structure.unflatten
-    new = functools.partial(object.__new__, made)
+    new, spread = functools.partial(object.__new__, made), _spread(signature)
     if len(types) > UNROLLED:
 
         def build_many(outs: Sequence[Any]) -> Any:
-            arrays = [new() for _ in types]
+            arrays: list[Any] = [new() for _ in types]
             for array, type, out in zip(arrays, types, outs):
                 array.type = type
                 array._host = None
                 array._buffer = out
+            if spread is not None:
+                lay_on_mesh(spread, arrays)
             return build(arrays)
 
         return [f"outs = {run}", "return build_many(outs)"], {"build_many": build_many}
@@ -448,6 +462,8 @@ def _building(signature: Signature, made: type[Array], run: str) -> tuple[list[s
     lines = [f"{', '.join([f'{name}_buffer' for name in names])}, = {run}" if types else run]
     for name in names:
         lines.append(f"{name} = new(); {name}.type = {name}_type; {name}._host = None; {name}._buffer = {name}_buffer")
+    if spread is not None:
+        lines += made_on_mesh(spread, names, scope)
     if _is_plain(structure, signature.trees):
         spelled, classes = _spelled(structure, iter(names), signature.trees)
         return [*lines, f"return {spelled}"], scope | classes

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from pullback.api.dispatch import Signature
 from pullback.api.functions import argument_name
+from pullback.api.shardings import lies_as
 from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
-from pullback.core.array import host_of
+from pullback.core.array import ShardedArray, host_of
 from pullback.core.bundles import pack
-from pullback.core.errors import DtypeError, ExportError, ShapeError, StaticArgumentError, StructureError
+from pullback.core.errors import DtypeError, ExportError, ShapeError, ShardingMismatch, StaticArgumentError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.core.tree_forms import tree_data
@@ -268,6 +269,10 @@ class Compiled(_AheadOfTime):
                 where = f"{self._jitted._paths(*dynamic)[index]} is {leaf.type} where it was compiled for {type}"
                 error = ShapeError if leaf.type.shape != type.shape else DtypeError
                 raise error(says.format(describe(self._fun), where, ", or convert the argument"))
+        for index, (leaf, variable) in enumerate(zip(leaves, self._signature.program.inputs)):
+            if isinstance(leaf, ShardedArray) and not lies_as(leaf, variable.sharding):
+                where = f"{self._jitted._paths(*dynamic)[index]} lies as {leaf.placed_type} where it was compiled for"
+                raise ShardingMismatch(says.format(describe(self._fun), f"{where} {variable.placed_type}", ", or move it"))
         if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."

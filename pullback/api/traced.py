@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
-from pullback.core.array import Array, copied, find_converter
+from pullback.core.array import Array, ShardedArray, copied, find_converter, placed_type
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
@@ -179,11 +179,13 @@ def traced_call(
     static_names: Container[str] = (),
     *,
     refs: bool = False,
+    placed: bool = False,
 ) -> TracedCall:
     """Trace a function for the arguments of one call.
 
     Arguments:
         refs: whether it may write to Refs.
+        placed: whether the Program says of its inputs how the arguments lie on devices.
         static, static_names: the arguments that are handed to the function as they are: numbers of those given by position, of
             which negative ones count from the last, and names of those given by name.
     """
@@ -195,7 +197,7 @@ def traced_call(
     leaves, structure = trees.flatten((dynamic, kwargs))
     paths = call_paths(fun, dynamic, kwargs, trees)
     leaves = [array_leaf(leaf, lambda path=path: f"argument {path}") for leaf, path in zip(leaves, paths, strict=True)]  # type: ignore[misc]
-    types = [type_of(leaf) for leaf in leaves]
+    types = [placed_type(leaf) if placed and isinstance(leaf, ShardedArray) else type_of(leaf) for leaf in leaves]
 
     def call(packed: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         inner, inner_kwargs = packed
@@ -214,7 +216,8 @@ def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:
 
 def _placeholder(leaf: Any) -> Any:
     if isinstance(leaf, ArrayType):
-        return Array(leaf.with_dtype(entering(leaf.dtype), leaf.weak), None)
+        plain = leaf.with_dtype(entering(leaf.dtype), leaf.weak).placed(None, leaf.varying)
+        return Array(plain, None) if leaf.sharding is None else ShardedArray(plain, leaf.sharding, None)  # type: ignore[arg-type]
     if isinstance(leaf, (Tracer, Ref)) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
         return leaf
     return Array(ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False))), None)
@@ -245,7 +248,8 @@ def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:
 
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
-    traced = traced_call(what, fun, *with_placeholders((args, kwargs), kind_of(fun)), refs=what == "eval_shape").traced
+    args, kwargs = with_placeholders((args, kwargs), kind_of(fun))
+    traced = traced_call(what, fun, args, kwargs, refs=what == "eval_shape", placed=what == "xpr").traced
     if what == "xpr":
         check_closed(what, fun, traced.captures)
     return traced._replace(program=drop_dead_code(traced.program))

@@ -31,6 +31,7 @@ from pullback.core.dtypes import (
 )
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
+from pullback.core.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_numbers
 from pullback.core.source import at_user_line
 from pullback.core.types import ArrayType, Shape, array_type
 
@@ -60,7 +61,8 @@ class Array(ArrayMethods):
         [1. 2. 3.]:f32[3]:cpu(0)
     """
 
-    # `_later` is set only where there is one: the buffer of the asynchronous client, which may still be being computed
+    # `_later` is set only where there is one: the buffer of the asynchronous client, which may still be being computed, and
+    # that of a ShardedArray
     __slots__ = ("__weakref__", "_buffer", "_host", "_later", "type")
     __array_priority__ = 100.0
     type: ArrayType
@@ -85,6 +87,72 @@ class Array(ArrayMethods):
         return DEFAULT_DEVICE if self._buffer is None else buffer_access.device_of(self._buffer)
 
     @property
+    def sharding(self) -> Sharding:
+        """Which part of it each device holds: of most arrays, one device the whole.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).sharding
+            SingleDeviceSharding(cpu(0))
+        """
+        return SingleDeviceSharding(self.device)
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of it that devices of this process hold.
+
+        Example:
+            >>> import pullback as pb
+            >>> [shard.data for shard in pb.numpy.arange(3).addressable_shards]
+            [[0 1 2]:i32[3]:cpu(0)]
+        """
+        return [Shard(self.device, self.sharding.places(self.type.shape)[0], 0, self)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of it that all devices hold; the `data` of those of other processes is None.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.arange(3).global_shards
+            [Shard(cpu(0), [0:3], replica 0)]
+        """
+        return self.addressable_shards
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process holds all of it.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).is_fully_addressable
+            True
+        """
+        return self.sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each of its devices holds all of it.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).is_fully_replicated
+            True
+        """
+        return self.sharding.is_fully_replicated
+
+    @property
+    def committed(self) -> bool:
+        """Whether it was put where it is, so that what is computed from it happens there.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.numpy.zeros(3).committed
+            False
+        """
+        return self.__class__ in PLACED
+
+    @property
     def host(self) -> HostArray | np.generic:
         """The values as NumPy sees them, read-only, fetched from the device if need be.
 
@@ -95,9 +163,15 @@ class Array(ArrayMethods):
         """
         host = host_of(self)
         if host.__class__ is np.ndarray:
-            self._host = host = frozen(host)
-            return host.view()  # whose shape and dtype the caller may set
+            return self._shown(host)  # whose shape and dtype the caller may set
         return host
+
+    def _shown(self, host: HostArray | np.generic) -> HostArray:
+        """A view of its values to give away."""
+        host = frozen(host)
+        if not isinstance(self, ShardedArray):
+            self._host = host
+        return host.view()
 
     def view(self, dtype: DTypeLike = None) -> Any:
         """The values as a read-only NumPy array, without a copy; or, with a dtype, their bits read as an Array of that.
@@ -123,8 +197,7 @@ class Array(ArrayMethods):
             return super().view(dtype)  # type: ignore[misc]  # the stub says it of all arrays, here
         if kind(self.type.dtype) == "k":
             raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
-        self._host = host = frozen(host_of(self))
-        return host.view()
+        return self._shown(host_of(self))
 
     def alias(self) -> Self:
         """Another Array of the same values, as good as a copy: they share memory until one of them gives it up.
@@ -145,6 +218,10 @@ class Array(ArrayMethods):
         """
         if is_deleted(self):
             raise _donated(self)
+        return self._like()
+
+    def _like(self) -> Self:
+        """Another Array of the same memory."""
         made = self.__class__(self.type, self._host, self._buffer)
         made._later = later_buffer(self)
         return made
@@ -197,10 +274,12 @@ def host_of(array: Array) -> HostArray | np.generic:
             if buffer is None:
                 raise _donated(array)
             buffer_access.wait(buffer)
-        host = buffer_access.to_host(buffer, array.type)
+        spread = isinstance(array, ShardedArray)
+        host = buffer_access.gathered(array) if spread else buffer_access.to_host(buffer, array.type)
         if host is None:
             raise _donated(array)
-        array._host = host
+        if not spread:  # of which whoever computes takes the parts
+            array._host = host
     return host
 
 
@@ -260,9 +339,61 @@ class PlacedArray(Array):
     __slots__ = ()
 
 
+class ShardedArray(Array):
+    """An Array of which each device of a mesh holds a part, or the whole. Operations on it happen on all of them.
+
+    Attributes:
+        sharding: which part each device holds. placed_type: the type with the sharding in it, which calls are recognised by.
+        lent: whether others may hold its memory, or a part of it, so that it cannot be given away.
+    """
+
+    __slots__ = ("lent", "placed_type", "sharding")
+    sharding: NamedSharding
+    placed_type: ArrayType
+    lent: bool
+
+    def __init__(self, type: ArrayType, sharding: NamedSharding, buffer: Any, lent: bool = False) -> None:
+        super().__init__(type, None)  # not in the place where others look for a buffer of one device
+        self._later = buffer
+        self.sharding = sharding
+        self.placed_type = type.placed(sharding, type.varying)
+        self.lent = lent
+
+    @property
+    def device(self) -> Any:
+        """Where the values are: the sharding, which says which device holds what."""
+        return self.sharding
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """The parts of it that all devices hold; the `data` of those of other processes is None."""
+        places = self.sharding.places(self.type.shape)
+        held = buffer_access.parts_of(self)
+        self.lent = True
+        numbers = replica_numbers(places)
+        return [Shard(one, place, number, held.get(one)) for one, place, number in zip(self.sharding.devices, places, numbers)]
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of it that devices of this process hold."""
+        return [shard for shard in self.global_shards if shard.data is not None]
+
+    def _like(self) -> Self:
+        self.lent = True
+        return self.__class__(self.type, self.sharding, self._later, True)
+
+
+PLACED = frozenset({PlacedArray, ShardedArray})  # the classes of Arrays that were put where they are
+
+
 def on_a_device(values: Iterable[Any]) -> bool:
     """Whether one of these was put on a device, where operations on them happen."""
-    return any([value.__class__ is PlacedArray for value in values])
+    return any([value.__class__ in PLACED for value in values])
+
+
+def placed_type(array: Any) -> ArrayType:
+    """The type of an Array or tracer, with its sharding if it is spread over devices."""
+    return array.placed_type if isinstance(array, ShardedArray) else array.type
 
 
 class BufferAccess(Protocol):
@@ -271,6 +402,8 @@ class BufferAccess(Protocol):
     def to_host(self, buffer: Any, type: ArrayType) -> HostArray | None: ...  # None if another thread has just donated it
     def device_of(self, buffer: Any) -> Device: ...
     def pending(self, array: Array) -> Sequence[Any]: ...  # the buffers of it that may still be being computed
+    def gathered(self, array: Any) -> HostArray | None: ...  # of a ShardedArray
+    def parts_of(self, array: Any) -> dict[Device, Array]: ...  # likewise, those that devices of this process hold
     def wait(self, buffer: Any) -> None: ...
     def is_ready(self, buffer: Any) -> bool: ...
 
@@ -278,12 +411,12 @@ class BufferAccess(Protocol):
 buffer_access: BufferAccess = None  # type: ignore[assignment]  # filled in before any buffer is made
 
 
-def text(value: HostArray, type: ArrayType, device: Device) -> str:
+def text(value: HostArray, type: ArrayType, place: Any) -> str:
     """An array printed with its type and place, `[1. 2. 3.]:f32[3]:cpu(0)`."""
     shown = value[SHORT_NAMES[type.dtype][4:-1]] if kind(type.dtype) == "k" else value
     if shown.dtype.kind == "V":
         shown = shown.astype(np.int8 if kind(type.dtype) == "s" else np.float32)
-    return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{device}"
+    return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{place}"
 
 
 # ---- memory that nobody can write to -----------------------------------------------------------------------------------

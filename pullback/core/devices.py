@@ -32,6 +32,17 @@ class Device:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"A device's {name} cannot be set: pb.devices() lists the devices that there are.")
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the device belongs to this process.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.devices()[0].is_local
+            True
+        """
+        return True
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.id == other.id and self.platform == other.platform
 

@@ -8,11 +8,12 @@ PULLBACK_TRACEBACKS=all brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
+    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
     "EscapedTracerError", "ExportError", "ForeignExecutable", "GradientError", "KeyReuseError", "LeafError", "MissingRule",
-    "NonConcreteBooleanIndexError", "NotLinear", "ProgramError", "PullbackError", "RefError", "ShapeError",
-    "StaticArgumentError", "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "UnknownRule", "UnsupportedJaxlib",
+    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "ProgramError", "PullbackError", "RefError", "ShapeError",
+    "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError", "TierMismatch",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard", "UnknownAxis",
+    "UnknownRule", "UnsupportedJaxlib",
 ]  # fmt: skip
 
 
@@ -545,6 +546,114 @@ class DeviceError(PullbackError, ValueError):
     Cure: choose among the devices that exist, and move arrays with `device_put`.
         >>> pb.device_put(pb.numpy.ones(2), pb.devices()[0])
         [1. 1.]:f32[2]:cpu(0)
+    """
+
+
+class ShardingError(PullbackError, ValueError):
+    """A mesh, a spec or a sharding that cannot be, or that does not fit an array.
+
+    What is said of how arrays are divided is checked before XLA sees anything: it would compute wrong numbers, or end the
+    process.
+
+    Fails:
+        >>> import pullback as pb
+        >>> mesh = pb.sharding.AbstractMesh((2, 4), ("data", "model"))
+        >>> pb.NamedSharding(mesh, pb.P("data", "model")).shard_shape((8,))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ShardingError: P('data', 'model') divides 2 axes, but the array has 1.
+
+    Cure: an entry for each axis of the array at most.
+        >>> pb.NamedSharding(mesh, pb.P(("data", "model"))).shard_shape((8,))
+        (1,)
+    """
+
+
+class UnknownAxis(ShardingError):
+    """A spec names an axis that its mesh does not have.
+
+    Fails:
+        >>> import pullback as pb
+        >>> mesh = pb.sharding.AbstractMesh((2, 4), ("data", "model"))
+        >>> pb.NamedSharding(mesh, pb.P("batch"))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.UnknownAxis: P('batch') names the axis 'batch', but ... has the axes data, model.
+
+    Cure: one of the names that the mesh was made with.
+        >>> pb.NamedSharding(mesh, pb.P("data"))
+        NamedSharding(AbstractMesh(data=2, model=4), P('data'))
+    """
+
+
+class AxisUsedTwice(ShardingError):
+    """A spec names one axis of a mesh for two axes of an array.
+
+    Fails:
+        >>> import pullback as pb
+        >>> mesh = pb.sharding.AbstractMesh((2, 4), ("data", "model"))
+        >>> pb.NamedSharding(mesh, pb.P("data", "data"))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.AxisUsedTwice: P('data', 'data') names the axis 'data' twice...
+
+    Cure: each mesh axis divides one axis of the array.
+        >>> pb.NamedSharding(mesh, pb.P("data", "model")).shard_shape((8, 8))
+        (4, 2)
+    """
+
+
+class UnevenShard(ShardingError):
+    """An axis of an array cannot be divided into as many parts of one size as the sharding asks for.
+
+    Fails:
+        >>> import pullback as pb
+        >>> mesh = pb.sharding.AbstractMesh((4,), ("data",))
+        >>> pb.NamedSharding(mesh, pb.P("data")).shard_shape((6, 3))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.UnevenShard: Axis 0 of an array of shape (6, 3) has 6 elements, which (data,·)...
+
+    Cure: pad the array, or divide another axis.
+        >>> pb.NamedSharding(mesh, pb.P("data")).shard_shape((8, 3))
+        (2, 3)
+    """
+
+
+class ShardingMismatch(ShardingError):
+    """An argument lies on devices in another way than the function takes it.
+
+    Nothing is moved between devices unless somebody says so: that may take longer than the computation.
+
+    Fails:
+        >>> import pullback as pb
+        >>> mesh = pb.sharding.AbstractMesh((2,), ("data",))
+        >>> f = pb.jit(lambda x: 2.0 * x, in_shardings=pb.NamedSharding(mesh, pb.P("data")))
+        >>> f.lower(pb.ArrayType((4,), "float32", sharding=pb.NamedSharding(mesh, pb.P())))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ShardingMismatch: Argument x of <lambda> ... lies as f32[4]@(·) on AbstractMesh(data=2), but ...
+
+    Cure: move it where it is needed: `pb.device_put(x, sharding)`.
+        >>> f.lower(pb.ArrayType((4,), "float32", sharding=pb.NamedSharding(mesh, pb.P("data")))).out_info
+        f32[4]
+    """
+
+
+class NotLocal(ShardingError):
+    """The values of an array were asked for of which other processes hold a part.
+
+    Fails:
+        >>> import pullback as pb
+        >>> sharding = pb.NamedSharding(pb.sharding.AbstractMesh((2,), ("data",)), pb.P("data"))
+        >>> pb.device_put(pb.numpy.ones(4), sharding)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NotLocal: device_put of x: AbstractMesh(data=2) has no devices ...
+
+    Cure: a mesh of devices; and for values that other processes hold, `x.addressable_shards`, or `pb.parallel.gather(x)`.
+        >>> pb.device_put(pb.numpy.ones(4), pb.NamedSharding(pb.make_mesh((1,), ("data",)), pb.P("data")))
+        [1. 1. 1. 1.]:f32[4]@(data):cpu(0)
     """
 
 

@@ -32,6 +32,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
     "native": ("on", "off", "check", "always"),
     "own": ((),),
+    "mesh": (None,),
 }
 
 
@@ -64,6 +65,7 @@ class Mode:
         generator: the generator of keys that are made without naming one, and of raw ones.
         native: what the native tier takes (`pb.native_mode`): "on", what it is better at than XLA; "off",
             nothing; "check", as "on", and XLA runs it too, to be compared; "always", all that it can.
+        mesh: the mesh that specs mean which name none (`core/meshes.py`), or None.
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -82,6 +84,7 @@ class Mode:
     generator: str
     native: str
     own: tuple[Any, ...]
+    mesh: Any
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)
 
@@ -99,7 +102,7 @@ class Mode:
         for name, value in fields.items():
             if name not in _CHOICES:
                 raise TypeError(f"A mode has the fields {', '.join(_CHOICES)}, but got {name}.")
-            if name == "own":
+            if name in ("own", "mesh"):
                 hash(value)
             elif not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
                 raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}.")

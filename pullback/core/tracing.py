@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, PlacedArray, as_array, converters, host_of
+from pullback.core.array import Array, as_array, converters, host_of, on_a_device
 from pullback.core.context import Inherited
 from pullback.core.dtypes import SHORT_NAMES, entering, float0, kind
 from pullback.core.errors import EscapedTracerError
@@ -293,7 +293,7 @@ def evaluate(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) 
         out = _quiet_numpy.run(rule, *[array._host for array in arrays], **params)
         fits = out.__class__ is np.ndarray and out.dtype is result_types.dtype and out.shape == result_types.shape
         return Array(result_types, out if fits else _checked(primitive, out, result_types))
-    if any([array.__class__ is PlacedArray for array in arrays]) and (primitive.lower or primitive.expand):
+    if on_a_device(arrays) and (primitive.lower or primitive.expand):
         return primitive.derive_evaluation(arrays, params)
     if primitive.quiet:
         out = _quiet_numpy.copy().run(rule, *[host_of(array) for array in arrays], **params)

@@ -211,7 +211,9 @@ class ArrayType:
         if self.sharding is None and not self.varying:
             return ""
         names = f"{{{','.join(sorted(map(str, self.varying)))}}}" if self.varying else ""
-        return f"@{self.sharding}{names}" if self.sharding is not None else names
+        if self.sharding is None:
+            return names
+        return f"@{self.sharding.text(self.ndim) if hasattr(self.sharding, 'text') else self.sharding}{names}"
 
 
 # Every type that something holds is here, and no other: this is what makes types comparable by identity.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, host_of
+from pullback.core.array import Array, ShardedArray, host_of
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 from pullback.core.types import ArrayType
@@ -56,6 +56,7 @@ class Executable(ABC):
         kept: the numbers of the inputs whose buffers it takes, where it does not read the others; None if it takes all.
         installs: whether calls of a function can reach it by themselves, without Python in between.
         quick: whether it was compiled quickly, so that there may be a better one.
+        spread: whether it runs on the devices of a mesh.
     """
 
     __slots__ = ("copies", "result_class")
@@ -64,6 +65,7 @@ class Executable(ABC):
     kept: Sequence[int] | None = None
     installs = False
     quick = False
+    spread = False
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -282,6 +284,8 @@ def backend(platform: str = "cpu") -> Backend:
 
 def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
     """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
+    if isinstance(array, ShardedArray):
+        raise ValueError(f"An array that lies as {array.placed_type} has no buffer of one device.")
     there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:

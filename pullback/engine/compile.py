@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import pullback.engine.xla  # noqa: F401  (registers the CPU)
-from pullback.core.array import Array, as_array
+from pullback.core.array import Array, ShardedArray, as_array, placed_type
 from pullback.core.bounded import Bounded
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
@@ -18,6 +18,7 @@ from pullback.core.reports import report
 from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
 from pullback.engine.lower import operation_program
+from pullback.engine.partition import mesh_of, placed_program
 from pullback.engine.place import common_device
 from pullback.program.cost import largest
 from pullback.program.equality import param_key
@@ -62,7 +63,10 @@ def make_executable(program: Program, options: CompileOptions, donated: tuple[bo
     there = backend(options.device.platform)
     report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
     started = perf_counter()
-    prefer = preferred.compile if options.device == DEFAULT_DEVICE else None
+    mesh = mesh_of(program)
+    if mesh is not None:
+        options = options._replace(tiered=False)
+    prefer = preferred.compile if mesh is None and options.device == DEFAULT_DEVICE else None
     made = None if prefer is None else prefer(program, options, donated)
     if made is None:
         made = there.compile(program, options, donated)
@@ -85,6 +89,8 @@ def forget_executables() -> None:
 
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """Compile, if that has not been done yet, and run where the arrays are."""
+    if any([array.__class__ is ShardedArray for array in arrays]):
+        program = placed_program(program, tuple([placed_type(array).sharding for array in arrays]))
     return compile_program(program, placed(DEFAULT_OPTIONS, arrays) if placement.several else DEFAULT_OPTIONS)(arrays)
 
 
@@ -116,14 +122,14 @@ _operations: Bounded[Any, Program] = Bounded(MAX_OPERATIONS)
 def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Evaluate one operation by compiling its lowering; compiled once for each combination of types and parameters."""
     arrays = [as_array(arg) for arg in args]
-    types = tuple([array.type for array in arrays])
+    types = tuple([placed_type(array) for array in arrays])
     key: Any = (primitive, types, *[(name, param_key(value)) for name, value in sorted(params.items())])
     try:
         program = _operations.get(key)
     except TypeError:
         program, key = None, None
     if program is None:
-        found = primitive.infer(types, params)
+        found = primitive.infer(tuple([array.type for array in arrays]), params)
         program = operation_program(primitive, types, found if primitive.multiple_results else (found,), params)
         if key is not None:
             program = _operations.setdefault(key, program)

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,15 @@ SUPPORTED_JAXLIB = ((0, 10, 2), (0, 12, 0))  # from the first, up to but not inc
 # Everything of jaxlib that is called here: looked up once, before anything else, so that a jaxlib that lacks one is refused
 # by name instead of failing somewhere in the middle.
 _CALLED = {
-    "jaxlib.xla_client": ("make_cpu_client", "CompileOptions", "HloSharding.replicate", "register_custom_call_target"),
+    "jaxlib.xla_client": (
+        "make_cpu_client",
+        "CompileOptions",
+        "HloSharding.replicate",
+        "HloSharding.iota_tile",
+        "HloSharding.from_proto",
+        "OpSharding.Type.REPLICATED",
+        "register_custom_call_target",
+    ),
     "jaxlib._jax": (
         "GSPMDSharding",
         "DeviceList",
@@ -33,6 +41,8 @@ _CALLED = {
         "CompileOptions.ParseFromString",
         "LoadedExecutable.execute_sharded",
         "LoadedExecutable.hlo_modules",
+        "LoadedExecutable.get_output_shardings",
+        "ArrayImpl",
         "Client.compile_and_load",
         "Client.serialize_executable",
         "Client.deserialize_executable",
@@ -126,9 +136,10 @@ class Jaxlib:
         _ = options.executable_build_options.debug_options  # serialized only once it has been read
         return bytes(options.SerializeAsString())
 
-    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: dict[str, Any], device: Any) -> Any:
-        """XLA's options. Those in `extra` are known to one platform only, by name; jaxlib has no field for them, and its
-        `env_option_overrides` refuses maps, so they are appended to the bytes of the options, which do take them.
+    def compile_options(self, overrides: tuple[tuple[str, Any], ...], extra: dict[str, Any], devices: Sequence[Any]) -> Any:
+        """XLA's options for a module on these devices, one partition on each. Those in `extra` are known to one platform only,
+        by name; jaxlib has no field for them, and its `env_option_overrides` refuses maps, so they are appended to the bytes of
+        the options, which do take them.
 
         Source of the field numbers: CompileOptionsProto.executable_build_options = 3, its debug_options = 3, and there
         xla_backend_extra_options = 500, a map<string, string>.
@@ -143,7 +154,11 @@ class Jaxlib:
             setattr(options.executable_build_options, name, value)
         if len(overrides) > len(efforts):
             options.env_option_overrides = [(name, value) for name, value in overrides if name not in efforts]
-        options.device_assignment = self.jax.DeviceAssignment.create(np.array([[device.id]], np.int32))
+        options.device_assignment = self.jax.DeviceAssignment.create(np.array([[raw.id for raw in devices]], np.int32))
+        if len(devices) > 1:
+            options.num_partitions = options.executable_build_options.num_partitions = len(devices)
+            options.executable_build_options.use_spmd_partitioning = True
+            options.executable_build_options.use_shardy_partitioner = True
         return options
 
     @functools.cached_property
@@ -155,7 +170,7 @@ class Jaxlib:
         registrations.register_dialects(registry)
         context.append_dialect_registry(registry)
         context.load_all_available_dialects()
-        for dialect in ("stablehlo", "chlo"):
+        for dialect in ("stablehlo", "chlo", "sdy"):
             _import_module(f"jaxlib.mlir.dialects.{dialect}").register_dialect(context)
         return ir, context
 

@@ -7,19 +7,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.array import Array, HostArray, as_array, host_of
+from pullback.core.array import Array, HostArray, ShardedArray, as_array, host_of
 from pullback.core.dtypes import DType, carrier, kind
 from pullback.core.errors import ExportError
 from pullback.core.fields import Rule
+from pullback.core.meshes import AbstractMesh
 from pullback.core.primitive import Primitive
+from pullback.core.shardings import NamedSharding
 from pullback.core.source import Source
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import Part, preferred
 from pullback.engine.failures import stand_in
+from pullback.engine.partition import joined, mesh_of, mesh_text, note_of, sharding_of, spec_text
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
-from pullback.program.equation import Variable, remembered
+from pullback.program.equation import Variable, remembered, variable_of
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
 from pullback.program.provenance import name_stack
@@ -45,15 +48,25 @@ class Module:
         located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
+        first_alone: whether something runs on the first device alone.
         portable: whether it is to run without this process, so that nothing in it may call Python.
         loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
+        mesh: the mesh that it is for; None for one device.
         largest: the bytes of the largest array in functions that were exported before, and are included.
         offloads: whether operations may be calls of machine code of our own, which only this process knows: not in a module
             that is shown, or moved elsewhere. offloaded, parts: those that are, by what they are, and their code.
     """
 
-    def __init__(self, platform: str, located: bool = False, offloads: bool = False, portable: bool = False) -> None:
+    def __init__(
+        self,
+        platform: str,
+        located: bool = False,
+        offloads: bool = False,
+        mesh: AbstractMesh | None = None,
+        portable: bool = False,
+    ) -> None:
         self.platform = platform
+        self.mesh = mesh
         self.located = located
         self.portable = portable
         self.offloads = offloads and platform == "cpu"
@@ -65,6 +78,7 @@ class Module:
         self.loops: list[Cost] = []
         self.barriers = False
         self.largest = 0
+        self.first_alone = False
         self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -87,7 +101,7 @@ class Module:
         self.functions.extend([text for name, text in functions if name not in self._taken])
         self._taken.update([name for name, _ in functions])
 
-    def write(self, program: Program, name: str, notes: Sequence[str] = ()) -> str:
+    def write(self, program: Program, name: str, notes: Sequence[str] = (), of_results: Sequence[str] = ()) -> str:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
         constants = passed_constants(program)
         types = [*[array.type for array in constants], *program.input_types]
@@ -103,14 +117,14 @@ class Module:
         write.passed.update((id(array), value) for array, value in zip(constants, values))
         results = write.inline(program, *values[len(constants) :])
         results = [write.bitcast(value, outside(value.dtype)) for value in results]
-        return function(name, arguments, write, results, name == "main", notes)
+        return function(name, arguments, write, results, name == "main", notes, of_results)
 
 
 def operation_program(
     primitive: Primitive, types: Sequence[ArrayType], results: Sequence[ArrayType], params: dict[str, Any]
 ) -> Program:
     """One operation as a Program."""
-    inputs, outputs = (tuple(map(Variable, some)) for some in (types, results))
+    inputs, outputs = (tuple(map(variable_of, some)) for some in (types, results))
     return Program(inputs, [Equation(primitive, inputs, outputs, params)], outputs, name=primitive.name)
 
 
@@ -129,10 +143,14 @@ def identifier(name: str) -> str:
     return f"_{made}" if made[:1].isdigit() else made
 
 
+def _spread(array: Array) -> bool:
+    return isinstance(array, ShardedArray)
+
+
 @remembered
 def passed_constants(program: Program) -> list[Array]:
     """The captured arrays of a Program and of all Programs in it that are passed as arguments, each once, in order."""
-    found = {id(array): array for _, array in program.constants if array.type.nbytes > EMBEDDED_BYTES}
+    found = {id(array): array for _, array in program.constants if array.type.nbytes > EMBEDDED_BYTES or _spread(array)}
     for inner in program.subprograms():
         found.update((id(array), array) for array in passed_constants(inner))
     return list(found.values())
@@ -265,11 +283,29 @@ class Lowering(Writer):
             has_side_effect=str(not pure).lower(),
             backend_config=f"{{index = {len(self.module.callbacks) - 1} : ui64}}",
             api_version="4 : i32",
+            note=self.once(len(results) + 1),
         )
         if not pure:
             self.module.effects += 1
             self._last_host_call = self.lines, outs[-1]
         return outs[:-1]
+
+    def once(self, count: int) -> str:
+        """The attribute of an operation with so many results that runs on the first device of the mesh alone, where the
+        partitioner decides what runs where."""
+        mesh = self.module.mesh
+        if mesh is None or mesh.size == 1:
+            return ""
+        self.module.first_alone = True
+        return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(['<@first, []>'] * count)}]>"
+
+    def constrained(self, value: Value, sharding: NamedSharding) -> Value:
+        """The value, divided among devices as a sharding says."""
+        mesh = self.module.mesh
+        if mesh is None or mesh.size == 1:
+            return value
+        given = f"#sdy.sharding{spec_text(sharding, len(value.shape))}"
+        return self.op("sdy.sharding_constraint", [value], value.type, sharding=given)
 
     def after(self) -> list[Value]:
         """What the next host call of this block must wait for: a value that the one before it returns, if there is one."""
@@ -436,6 +472,7 @@ class Lowered(NamedTuple):
         text: the module. constants: the arrays to pass in front of the Program's inputs.
         options, extra: XLA's options for it, those that all platforms know and those of this one.
         callbacks, offloaded, parts: see `Module`.
+        mesh: the mesh that the module is for; None for one device.
     """
 
     text: str
@@ -445,6 +482,7 @@ class Lowered(NamedTuple):
     extra: dict[str, Any]
     offloaded: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    mesh: AbstractMesh | None = None
 
 
 def lower_program(
@@ -462,12 +500,25 @@ def lower_program(
     `offloads` are for running in this process: loops in them may be calls of machine code of our own. Those that are
     `portable` run without this process, and call nothing of it.
     """
-    made = Module(platform, located, offloads, portable)
+    mesh = mesh_of(program)
+    parts = 1 if mesh is None else mesh.size
+    made = Module(platform, located, offloads and mesh is None, mesh, portable)
     program = preferred.grouped(program) if made.offloads else program
     constants = passed_constants(program)
-    notes = ["{jax.buffer_donor = true}" if flag else "" for flag in donated or [False] * len(program.inputs)]
-    main = made.write(program, "main", [""] * len(constants) + notes)
-    text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
+    gives = ["jax.buffer_donor = true" if flag else "" for flag in donated or [False] * len(program.inputs)]
+    notes, of_results, header, declared = [""] * len(constants) + gives, [""] * len(program.outputs), "", []
+    if parts > 1:
+        lie = [note_of(getattr(one, "sharding", None) if _spread(one) else None, one.type.ndim) for one in constants]
+        lie += [note_of(variable.sharding, variable.type.ndim) for variable in program.inputs]
+        notes = [joined(pair) for pair in zip(notes, lie, strict=True)]
+        of_results = [joined([note_of(sharding_of(out), out.type.ndim, is_open=True)]) for out in program.outputs]
+        header = f"attributes {{mhlo.num_partitions = {parts} : i32, mhlo.num_replicas = 1 : i32}} "
+        declared = [mesh_text(mesh)]  # type: ignore[arg-type]
+    else:
+        notes = [joined([note]) for note in notes]
+    main = made.write(program, "main", notes, of_results)
+    declared += ["sdy.mesh @first = <[], device_ids=[0]>"] if made.first_alone else []
+    text = module(f"pullback_{identifier(program.name)}", [*declared, main, *made.functions], header)
     size = max(largest(program), made.largest)
     options, extra = cpu_settings(made.loops, made.barriers, size, text) if platform == "cpu" else ({}, {})
-    return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts))
+    return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts), mesh)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from pullback.core.array import Array, PlacedArray
+from pullback.core.array import PLACED, Array, PlacedArray
 from pullback.core.context import Inherited
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
@@ -19,10 +20,13 @@ def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | 
     Raises:
         DeviceError: they are committed to different devices.
     """
-    found: Device | None = None
+    found: Any = None
     first = 0
     for i, array in enumerate(arrays):
-        if array.__class__ is not PlacedArray or (device := array.device) == found:
+        if array.__class__ not in PLACED:
+            continue
+        device = array.device if array.__class__ is PlacedArray else array.sharding.mesh  # type: ignore[attr-defined]
+        if device == found:
             continue
         if found is not None:
             called = names() if names is not None else [f"operand {n}" for n in range(len(arrays))]
@@ -32,4 +36,4 @@ def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | 
                 f" {b} ({array.type}) on {device}. Move one of them with pb.device_put(x, device)."
             )
         found, first = device, i
-    return (found, True) if found is not None else (current_default_device(), False)
+    return (found, True) if isinstance(found, Device) else (current_default_device(), False)

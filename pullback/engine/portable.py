@@ -9,6 +9,7 @@ from pullback.core.array import host_of
 from pullback.core.errors import ExportError
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowering, Module, identifier, passed_constants, tensor_type
+from pullback.engine.partition import mesh_of
 from pullback.program.cost import Cost, cost, largest
 from pullback.program.program import Program
 from pullback.stablehlo.writer import Value, function, module
@@ -65,6 +66,8 @@ def portable_module(program: Program, platform: str) -> PortableModule:
     if program.axis_names:
         named = ", ".join(map(repr, sorted(map(str, program.axis_names))))
         raise ExportError(f"it computes along axes that a vmap around it names ({named}). Export the function with that vmap.")
+    if mesh_of(program) is not None:
+        raise ExportError("it computes on the devices of a mesh.")
     made = Module(platform, portable=True)
     body = made.name_of(program)
     if program.effects:

@@ -11,9 +11,11 @@ from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 from pullback.engine import disk
 from pullback.engine.backend import CompileOptions, Executable, backend
+from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
-from pullback.engine.xla import XlaBackend, XlaExecutable, generation_inputs
+from pullback.engine.partition import mesh_of
+from pullback.engine.xla import XlaBackend, generation_inputs
 from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
 
@@ -72,6 +74,8 @@ def ship(program: Program, options: CompileOptions, donated: tuple[bool, ...], m
     if isinstance(made, LandedExecutable):
         return made.found
     there = _xla(options)
+    if mesh_of(program) is not None:
+        raise ExportError("it runs on the devices of a mesh. Export it as StableHLO: pb.export.export(f)(*args).")
     lowered = lower_program(program, there.platform, donated, portable=True)
     return Shipped(_code(there, lowered, options), lowered.constants, '"lapack_' in lowered.text, fingerprint(there, options))
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
 import re
-import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -20,12 +17,10 @@ import numpy as np
 from pullback.core import array as array_module
 from pullback.core.array import (
     Array,
-    PlacedArray,
+    HostArray,
     aligned_empty,
     host_of,
     immutable_memory,
-    is_deleted,
-    later_array,
     later_buffer,
 )
 from pullback.core.bounded import Bounded
@@ -33,6 +28,7 @@ from pullback.core.context import Inherited
 from pullback.core.devices import Device
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
+from pullback.core.shardings import NamedSharding
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
 from pullback.engine.backend import (
@@ -40,14 +36,17 @@ from pullback.engine.backend import (
     BorrowedBuffer,
     CompileOptions,
     Executable,
+    backend,
     buffer_of,
     placement,
     register_backend,
 )
-from pullback.engine.failures import original
+from pullback.engine.executables import XlaExecutable, kept_inputs
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
+from pullback.engine.partition import devices_of
 from pullback.engine.processor import processor, usable_processors
+from pullback.engine.spmd import SpmdExecutable, gathered, pieces_of
 from pullback.engine.waiting import wait_for
 from pullback.program.cost import cost
 from pullback.program.program import Program
@@ -92,6 +91,12 @@ class BufferAccess:
     Another thread may donate a buffer at any moment; to ask it then for anything but `is_deleted` crashes.
     """
 
+    def gathered(self, array: Any) -> HostArray | None:
+        return gathered(backend_of(array), array)
+
+    def parts_of(self, array: Any) -> dict[Device, Array]:
+        return pieces_of(backend_of(array), array)
+
     def to_host(self, raw: Any, type: ArrayType) -> np.ndarray[Any, Any] | None:
         """The values as NumPy sees them: the same memory on the CPU, a copy elsewhere."""
         if type.size == 0:
@@ -114,7 +119,9 @@ class BufferAccess:
 
     def wait(self, raw: Any) -> None:
         if not self.is_ready(raw):
-            _places[id(raw._sharding)][0].check_threads()
+            place = _places.get(id(raw._sharding))
+            there: Any = backend(raw.platform()) if place is None else place[0]  # one that is spread lies in no one place
+            there.check_threads()
             wait_for(raw)
         if not raw.is_deleted():
             raw.block_until_ready()  # raises what went wrong
@@ -141,10 +148,16 @@ class XlaBackend(Backend):
         self.debug_options = lib.debug_options().hex()
         self.raw_devices = client.local_devices()
         self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
+        self.raw_of = dict(zip(self.devices, self.raw_devices))
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
-        self._batched_put = lib.jax.batched_device_put
+        self.batched_put = lib.jax.batched_device_put
+        self.spread: Bounded[tuple[NamedSharding, int], Any] = Bounded(MAX_TYPES)  # shardings over meshes as jaxlib's objects
+        self.launching, self.running = (
+            threading.RLock(),
+            None,
+        )  # of programs on several devices: the last result of the last one
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
         _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
@@ -184,14 +197,14 @@ class XlaBackend(Backend):
             host = host.view(carried)
         # 64-bit dtypes stay, whatever jax's switch says where it is imported too
         aval, sharding, devices = self.aval(type), self.shardings[index], [self.raw_devices[index]]
-        raw = self._batched_put(aval, sharding, [host], devices, True, copy, enable_x64=True)
+        raw = self.batched_put(aval, sharding, [host], devices, True, copy, enable_x64=True)
         return raw if type.nbytes <= COPIED_AT_ONCE else raw.block_until_ready()
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
         if type.nbytes > COPIED_AT_ONCE or self.carrier(type.dtype) is not type.dtype:
             return lambda host: self.put(host, type)
-        put, aval, sharding, devices = self._batched_put, self.aval(type), self.shardings[0], [self.raw_devices[0]]
+        put, aval, sharding, devices = self.batched_put, self.aval(type), self.shardings[0], [self.raw_devices[0]]
         if type.dtype.itemsize > 4:
             return lambda host: put(aval, sharding, [host], devices, True, enable_x64=True)
         return lambda host: put(aval, sharding, [host], devices)
@@ -254,12 +267,13 @@ class XlaBackend(Backend):
             if (refusal := self._refusal(error, program, options, donated)) is None:
                 raise
             raise refusal from error
-        return XlaExecutable(self, loaded, lowered, program, options, donated)
+        kind = XlaExecutable if lowered.mesh is None else SpmdExecutable
+        return kind(self, loaded, lowered, program, options, donated)
 
     def _may_run_later(self, program: Program, lowered: Lowered) -> bool:
         """Whether a call of a program may return before it has run: it takes long, and calls no Python function, which could
         fail. Only where there is one device: Arrays on others are told apart by their buffers."""
-        if self.platform != "cpu" or lowered.callbacks or placement.several:
+        if self.platform != "cpu" or lowered.callbacks or placement.several or lowered.mesh is not None:
             return False
         takes = cost(program)
         return takes.flops >= LONG_FLOPS or takes.bytes >= LONG_BYTES
@@ -282,6 +296,15 @@ class XlaBackend(Backend):
             else f"XLA does not take the StableHLO of this program: {said[2]}, in {written!r}."
         )
 
+    def sharding_of(self, device: Device) -> Any:
+        """What says that an array is on one device of this process."""
+        return self.shardings[self.devices.index(device)]
+
+    def runs_on(self, lowered: Lowered, options: CompileOptions) -> list[Any]:
+        """The devices on which a module runs, as XLA knows them."""
+        devices = [options.device] if lowered.mesh is None else devices_of(lowered.mesh).devices.flat
+        return [self.raw_of[device] for device in devices]
+
     def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
         """XLA's executable for a module: from memory, from disk, or compiled now."""
         if '"lapack_' in lowered.text:
@@ -295,7 +318,7 @@ class XlaBackend(Backend):
         blob = disk.read(key)
         if blob is not None:
             with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
-                made = self.client.deserialize_executable(blob, [self.raw_devices[options.device.id]])
+                made = self.client.deserialize_executable(blob, self.runs_on(lowered, options))
                 cache.count("disk_hits")
                 return made
         start = time.perf_counter()
@@ -305,15 +328,15 @@ class XlaBackend(Backend):
         return made
 
     def translate(self, lowered: Lowered, options: CompileOptions) -> Any:
-        """A StableHLO module compiled for one device, now: XLA's loaded executable."""
+        """A StableHLO module compiled for its devices, now: XLA's loaded executable."""
         start = time.perf_counter()
-        lib, device = jaxlib(), self.raw_devices[options.device.id]
-        given = lib.compile_options(xla_flags(self, lowered, options), lowered.extra, device)
+        lib, devices = jaxlib(), self.runs_on(lowered, options)
+        given = lib.compile_options(xla_flags(self, lowered, options), lowered.extra, devices)
         if lowered.callbacks:  # only this form takes them
-            module, devices = lib.parse(lowered.text), lib.jax.DeviceList((device,))
-            made = self.client.compile_and_load(module, devices, given, list(lowered.callbacks))
+            module, placed = lib.parse(lowered.text), lib.jax.DeviceList(tuple(devices))
+            made = self.client.compile_and_load(module, placed, given, list(lowered.callbacks))
         else:
-            made = self.client.compile_and_load(lowered.text, [device], given)
+            made = self.client.compile_and_load(lowered.text, devices, given)
         cache.count("compiled")
         cache.count("compile_seconds", time.perf_counter() - start)
         return made
@@ -323,16 +346,6 @@ def xla_flags(there: XlaBackend, lowered: Lowered, options: CompileOptions) -> t
     """XLA's options: those of a module, those that ours stand for, and those that the user gave."""
     quick = (QUICK if there.platform == "cpu" else QUICK[:1]) if options.quick else ()
     return (*[own for own in (*lowered.options.items(), *quick) if own[0] not in _missing], *options.flags)
-
-
-def kept_inputs(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> tuple[int, ...]:
-    """The numbers of the inputs that an executable takes: those that the Program reads, and those that are donated to it."""
-    if options.keep_unused:
-        return tuple(range(len(program.inputs)))
-    read = {id(atom) for equation in program.equations for atom in equation.inputs}
-    read.update(map(id, program.outputs))
-    given = donated or (False,) * len(program.inputs)
-    return tuple([i for i, variable in enumerate(program.inputs) if given[i] or id(variable) in read])
 
 
 # ---- what an executable depends on ----------------------------------------------------------------------------------------
@@ -349,11 +362,11 @@ def generation_inputs(there: XlaBackend, lowered: Lowered, options: CompileOptio
         "module": lowered.text.partition("\n")[2],  # without the first line, which holds the function's name
         "settings": repr(sorted(lowered.extra.items())),
         "optimization": repr(xla_flags(there, lowered, options)),
-        "device": repr(options.device.id),
+        "device": repr([raw.id for raw in there.runs_on(lowered, options)]),
         "devices": repr(len(there.devices)),
         "platform": there.platform,
         "client": f"{there.client.platform} {there.client.platform_version} {there.client.runtime_type} {there.later}",
-        "device kind": str(there.raw_devices[options.device.id].device_kind),
+        "device kind": str(there.runs_on(lowered, options)[0].device_kind),
         "jaxlib": lib.version,
         "jaxlib build": lib.build,
         "debug options": there.debug_options,
@@ -397,6 +410,12 @@ def register_platform(name: str, make_client: Callable[[], Any]) -> None:
     register_backend(name, lambda: XlaBackend(name, make_client()))
 
 
+def backend_of(array: Any) -> XlaBackend:
+    """The back end of the devices over which an array is spread."""
+    found: Any = backend(array.sharding.devices[0].platform)
+    return found  # type: ignore[no-any-return]
+
+
 _starting = threading.RLock()
 
 
@@ -410,144 +429,3 @@ def _asynchronous() -> XlaBackend:
 
 register_platform("cpu", _make_cpu_client)
 array_module.buffer_access = BufferAccess()
-
-
-# ---- executables ------------------------------------------------------------------------------------------------------
-
-
-class XlaExecutable(Executable):
-    """What XLA made of a Program. XLA checks nothing of what it is given."""
-
-    def __init__(
-        self,
-        there: XlaBackend,
-        raw: Any,
-        lowered: Lowered,
-        program: Program,
-        options: CompileOptions,
-        donated: tuple[bool, ...],
-    ) -> None:
-        self.backend = there
-        self.later = there.later
-        self.raw = raw
-        self._program = weakref.ref(program)  # which remembers what was made of it: a cycle would outlive both
-        self.options = options
-        self.quick = options.quick
-        self.lowered = lowered if options.tiered else None  # the best executable's is the same
-        self.donated = donated
-        self.output_types = program.output_types
-        kept = kept_inputs(program, options, donated)
-        self.kept = kept if len(kept) < len(program.inputs) else None
-        self.given = [donated[i] for i in kept] if any(donated) else []  # of what it takes, what is donated
-        self.gives_all = all(self.given)
-        self.index = options.device.id
-        self.constants = [there.buffer_of(array, options.device.id) for array in lowered.constants]
-        sharding = there.shardings[options.device.id]
-        self.handlers = [jaxlib().result_handler(there.aval(type), sharding) for type in program.output_types]
-        self.result_class = PlacedArray if options.committed else Array
-        self.calls_host = bool(lowered.callbacks)
-        self.copies = self.later or self.calls_host
-        self.shown: str | None = None
-        self._execute = execute = raw.execute_sharded
-        constants, handlers = self.constants, self.handlers
-        self._run_quietly: Callable[[list[Any]], Sequence[Any]] = (
-            (lambda buffers: execute([*constants, *buffers]).consume_with_handlers(handlers))
-            if constants
-            else (lambda buffers: execute(buffers).consume_with_handlers(handlers))
-        )
-
-    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        if self.kept is not None:
-            for array in filter(is_deleted, arrays):
-                host_of(array)  # raises, though it may not be read
-            arrays = [arrays[i] for i in self.kept]
-        if self.given:
-            pairs = zip(arrays, self.given, strict=True)
-            return self.run([array if given else self.backend.buffer_of(array, self.index) for array, given in pairs])
-        if placement.several or self.later:
-            return self.run([self.backend.buffer_of(array, self.index) for array in arrays])
-        return self.run([b if (b := a._buffer) is not None else buffer_of(a, self.backend, self.index) for a in arrays])
-
-    def run(self, buffers: list[Any]) -> list[Array]:
-        """Run on device buffers, all of this device; and on Arrays where they are donated."""
-        make = later_array if self.later else self.result_class
-        return [make(type, None, out) for type, out in zip(self.output_types, self._runner()(buffers))]
-
-    def runner(self) -> Callable[[list[Any]], Sequence[Any]] | None:
-        return None if self.later else self._runner()
-
-    def _runner(self) -> Callable[[list[Any]], Sequence[Any]]:
-        return self._run_donating if self.given else self._executor()
-
-    def inlined(self) -> tuple[str, dict[str, Any]] | None:
-        if self.later or self.given or self.calls_host:
-            return super().inlined()
-        buffers = "[*constants, *buffers]" if self.constants else "buffers"
-        names = {"execute": self._execute, "handlers": self.handlers, "constants": self.constants}
-        return f"execute({buffers}).consume_with_handlers(handlers)", names
-
-    def _executor(self) -> Callable[[list[Any]], Sequence[Any]]:
-        return self._run_calling if self.calls_host else self._run_quietly
-
-    def _run_calling(self, buffers: list[Any]) -> Sequence[Any]:
-        """Run what calls Python functions: what one of them raises is raised as itself."""
-        try:
-            return self._execute([*self.constants, *buffers]).consume_with_handlers(self.handlers)  # type: ignore[no-any-return]
-        except Exception as error:
-            failure = original(error)
-            if failure is None:
-                raise
-        raise failure
-
-    def _run_donating(self, given: list[Any]) -> Sequence[Any]:
-        """Run on buffers, and on Arrays in the places of donated arguments, which nobody can use afterwards.
-
-        XLA will write to their memory, so an Array gives its own only if nothing else can see it: no host array, no other
-        Array, no other argument. Otherwise it gives a copy. A constant that many share has a host array.
-        """
-        arrays = given if self.gives_all else list(itertools.compress(given, self.given))
-        own = list(map(later_buffer, arrays)) if self.later else [array._buffer for array in arrays]
-        seen = list(map(sys.getrefcount, own))  # by the Array, by `own`, and by this call; None by very many
-        hosts = [array for array in arrays if array._host is not None]
-        if hosts or max(seen) > 3:
-            for i, (array, count) in enumerate(zip(arrays, seen)):
-                if count > 3 or array._host is not None:
-                    own[i] = self.backend.put(host_of(array), array.type, self.index, copy=True)
-        if self.gives_all:
-            buffers = own
-        else:
-            theirs = iter(own)
-            buffers = [next(theirs) if donated else buffer for buffer, donated in zip(given, self.given)]
-        try:
-            return self._executor()(buffers)
-        finally:
-            for array in arrays:
-                if array._host is None:
-                    array._buffer = array._later = None
-                else:
-                    array.delete()
-
-    def program(self) -> Program:
-        if (found := self._program()) is None:
-            raise ProgramError("The Program of this executable is gone, and with it what could be shown. Keep it.")
-        return found
-
-    def best(self) -> Executable:
-        options = self.options._replace(quick=False, tiered=False)
-        return self if self.lowered is None else self.backend.executable(self.lowered, self.program(), options, self.donated)
-
-    def optimized_text(self) -> str:
-        # `raw` may have been compiled for an equal Program of another name, at other lines
-        if self.shown is None:
-            lowered = self.backend.lower(self.program(), self.options, self.donated, located=True)
-            raw = self.backend.translate(lowered, self.options)
-            self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
-        return self.shown
-
-    def cost_analysis(self) -> dict[str, float]:
-        return dict(self.raw.cost_analysis())
-
-    def memory_analysis(self) -> dict[str, int]:
-        stats = self.raw.get_compiled_memory_stats()
-        names = [name for name in dir(stats) if name.endswith("_in_bytes")]
-        return {name: int(getattr(stats, name)) for name in names}

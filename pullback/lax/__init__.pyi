@@ -197,3 +197,4 @@ from pullback.ops.fourier import FftType as FftType
 from pullback.ops.windows import GatherDimensionNumbers as GatherDimensionNumbers
 from pullback.ops.windows import GatherScatterMode as GatherScatterMode
 from pullback.ops.windows import ScatterDimensionNumbers as ScatterDimensionNumbers
+from pullback.parallel.automatic import with_sharding_constraint as with_sharding_constraint

@@ -123,6 +123,7 @@ class Recorder(Lowering):
         operands: Sequence[Value],
         results: Sequence[TensorType],
         regions: Sequence[Any] = (),
+        note: Any = "",
         **attributes: Any,
     ) -> list[Value]:
         name = name.removeprefix("stablehlo.")

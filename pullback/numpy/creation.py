@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, PlacedArray, from_numpy, from_python, is_frozen, plain_number, scalar_kind
+from pullback.core.array import Array, ArrayLike, from_numpy, from_python, is_frozen, on_a_device, plain_number, scalar_kind
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import (
     RANK,
@@ -436,7 +436,7 @@ def full_like(
     """
     sizes, wanted, device, weak = _like(a, shape, dtype, device)
     out = full(sizes, fill_value, wanted, device=device)
-    return convert_element_type(out, new_dtype=wanted, weak=True) if weak and not type_of(fill_value).shape else out
+    return _beside(a, convert_element_type(out, new_dtype=wanted, weak=True) if weak and not type_of(fill_value).shape else out)
 
 
 def _like(a: Any, shape: Any, dtype: Any, device: Any) -> tuple[Any, Any, Any, bool]:
@@ -520,7 +520,7 @@ def empty_like(prototype: ArrayLike, dtype: DTypeLike = None, shape: ShapeLike |
 
 def _beside(a: Any, made: Array) -> Array:
     """What was made like an array: on the device that this was put on, if it is of its type, by an operation there."""
-    if a.__class__ is not PlacedArray or made.type is not a.type:
+    if not on_a_device([a]) or made.type is not a.type:
         return made
     found: Array = compare.select(array(False), a, made)
     return found

@@ -695,7 +695,7 @@ class _OfArrays:
         return int(self.host)
 
     def __str__(self: Any) -> str:
-        return arrays.text(np.asarray(self.host), self.type, self.device)
+        return arrays.text(np.asarray(self.host), arrays.placed_type(self), self.sharding.place)
 
     __repr__ = __str__
 
@@ -799,7 +799,8 @@ class _OfArrays:
             >>> pnp.zeros(3).devices()
             {cpu(0)}
         """
-        return {self.device}
+        found: set[Any] = self.sharding.device_set
+        return found
 
 
 # ---- what a traced value cannot do --------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ class _Checker:
         except Exception as error:  # whatever a type rule raises of what it does not take
             self.fail(f"{primitive.name} refuses its operands: {reason(error)}", equation)
         expected = inferred if primitive.multiple_results else (inferred,)
-        declared = tuple([variable.type for variable in equation.outputs])
+        declared = tuple([variable.placed_type for variable in equation.outputs])
         if declared != expected:
             self.fail(f"{primitive.name} returns {_list(expected)}, but its results are declared {_list(declared)}", equation)
 

@@ -81,7 +81,7 @@ def _program_key(program: Graph) -> tuple[Any, ...]:
         types = []
         for variable in variables:
             numbers[variable] = len(numbers)
-            types.append(variable.type)
+            types.append(variable.placed_type)
         return tuple(types)
 
     def use(atom: Atom) -> Any:

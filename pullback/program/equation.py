@@ -28,12 +28,34 @@ class Variable:
     """A name for a value: an input of a Program, or a result of one of its equations. Equal only to itself."""
 
     __slots__ = ("type",)
+    sharding: Any = None
 
     def __init__(self, type: ArrayType) -> None:
         self.type = type
 
+    @property
+    def placed_type(self) -> ArrayType:
+        """The type, with the sharding if the value lies on devices in a known way."""
+        return self.type if self.sharding is None else self.type.placed(self.sharding, self.type.varying)
+
     def __repr__(self) -> str:
-        return f"Variable({self.type})"
+        return f"Variable({self.placed_type})"
+
+
+class PlacedVariable(Variable):
+    """A name for a value that lies on the devices of a mesh in a known way. Its type says nothing of that, so that rules need
+    not look at it."""
+
+    __slots__ = ("sharding",)
+
+    def __init__(self, type: ArrayType, sharding: Any) -> None:
+        self.type = type
+        self.sharding = sharding
+
+
+def variable_of(type: ArrayType) -> Variable:
+    """A new variable for values of a type, which may have a sharding in it."""
+    return Variable(type) if type.sharding is None else PlacedVariable(type.placed(None, type.varying), type.sharding)
 
 
 class Literal:

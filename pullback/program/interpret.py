@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.core.tracing import Tracer, bind
 from pullback.program.batching import BatchAxes, batch_axes_of
-from pullback.program.equation import Equation, Graph, Variable
+from pullback.program.equation import Equation, Graph, Literal, Variable
 from pullback.program.provenance import recorder
 
 Handle = Callable[[Equation, list[Any]], Any]
@@ -34,13 +34,13 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
     values: dict[Any, Any] = dict(program.constants)
     values.update(zip(program.inputs, args, strict=True))
     for equation in program.equations:
-        out = handle(equation, [values[atom] if atom.__class__ is Variable else atom.value for atom in equation.inputs])  # type: ignore[union-attr]
+        out = handle(equation, [values[atom] if atom.__class__ is not Literal else atom.value for atom in equation.inputs])
         if equation.primitive.multiple_results:
             values.update(zip(equation.outputs, out, strict=True))
         else:
             values[equation.outputs[0]] = out
     # What is done to a result, such as donating it, is not done to the literal of the Program
-    return tuple([values[atom] if atom.__class__ is Variable else atom.value.alias() for atom in program.outputs])  # type: ignore[union-attr]
+    return tuple([values[atom] if atom.__class__ is not Literal else atom.value.alias() for atom in program.outputs])
 
 
 def bind_equation(equation: Equation, operands: list[Any]) -> Any:

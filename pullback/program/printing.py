@@ -15,7 +15,9 @@ from pullback.core.array import Array, HostArray, plain_number
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, kind
 from pullback.core.lazy import lazy_module
+from pullback.core.meshes import AbstractMesh
 from pullback.core.primitive import Primitive
+from pullback.core.shardings import NamedSharding
 from pullback.core.types import ArrayType, array_type
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, parts_of, record_fields
@@ -158,14 +160,19 @@ class _Printer:
         """A variable's type and place, `:f32[3,5]:cpu(0)`, its axes in their colours."""
         type = variable.type
         if self.style is PLAIN:
-            return f":{type}:{DEFAULT_DEVICE}"
+            return f":{variable.placed_type}:{self.place(variable)}"
         batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
             before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
         name = f"{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}"
-        return f":{name}[{','.join(sizes)}]{self.style.escape(type.place)}:{DEFAULT_DEVICE}"
+        return f":{name}[{','.join(sizes)}]{self.style.escape(variable.placed_type.place)}:{self.place(variable)}"
+
+    def place(self, variable: Variable) -> str:
+        """The devices that hold a value, as text."""
+        known = variable.sharding is not None and variable.sharding.devices
+        return variable.sharding.place if known else str(DEFAULT_DEVICE)
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:
@@ -195,6 +202,10 @@ class _Printer:
         """A parameter. What is not data is shown in <angle brackets>."""
         if isinstance(value, Graph):
             return self.nested(value, indent)
+        if isinstance(value, NamedSharding):
+            return self.style.escape(str(value.spec))
+        if isinstance(value, AbstractMesh):
+            return self.style.escape(str(value))
         if is_record(type(value)):
             fields = [f"{name}={self.value(item, indent)}" for name, item in record_fields(value)]
             return f"{type(value).__name__}({', '.join(fields)})"

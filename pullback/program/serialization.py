@@ -120,6 +120,11 @@ class _Writer:
         numbers: dict[Variable, int] = {}
 
         def declare(variable: Variable) -> list[Any]:
+            if variable.sharding is not None:
+                raise ProgramError(
+                    f"A value of this Program lies on devices, as {variable.placed_type}, of which JSON says nothing. Write the"
+                    " Program of arrays that lie on one device; pb.export writes a function with its shardings."
+                )
             numbers[variable] = len(numbers)
             return [numbers[variable], str(variable.type)]
 

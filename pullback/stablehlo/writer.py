@@ -138,17 +138,20 @@ class Writer:
         operands: Sequence[Value],
         results: Sequence[TensorType],
         regions: Sequence[str] = (),
+        note: str = "",
         **attributes: str,
     ) -> list[Value]:
-        """Any operation with any number of results and regions, in MLIR's generic form."""
+        """Any operation with any number of results and regions, in MLIR's generic form; `note` holds attributes that are none
+        of its own."""
         outs = [self.fresh(type) for type in results]
         bound = f"{', '.join([out.name for out in outs])} = " if outs else ""
         given = f" <{{{', '.join([f'{key} = {text}' for key, text in attributes.items()])}}}>" if attributes else ""
         inside = f" ({', '.join(regions)})" if regions else ""
+        besides = f" {{{note}}}" if note else ""
         types_in = ", ".join([value.type.text for value in operands])
         types_out = ", ".join([type.text for type in results])
         names = ", ".join([value.name for value in operands])
-        self.lines.append(f'{bound}"{name}"({names}){given}{inside} : ({types_in}) -> ({types_out}){self.location}')
+        self.lines.append(f'{bound}"{name}"({names}){given}{inside}{besides} : ({types_in}) -> ({types_out}){self.location}')
         return outs
 
     def constant(self, value: Any, type: TensorType | None = None) -> Value:
@@ -362,16 +365,24 @@ def dense(array: np.ndarray[Any, Any]) -> str:
 
 
 def function(
-    name: str, arguments: Sequence[Value], body: Writer, results: Sequence[Value], public: bool, attributes: Sequence[str] = ()
+    name: str,
+    arguments: Sequence[Value],
+    body: Writer,
+    results: Sequence[Value],
+    public: bool,
+    attributes: Sequence[str] = (),
+    of_results: Sequence[str] = (),
 ) -> str:
-    """A whole function; `attributes` are those of its arguments (`{tf.aliasing_output = 0 : i32}`), one text each."""
+    """A whole function; `attributes` are those of its arguments (`{tf.aliasing_output = 0 : i32}`), and `of_results` those of
+    its results, one text each."""
     notes = attributes or [""] * len(arguments)
     given = ", ".join([f"{v.name}: {v.type.text} {note}".rstrip() for v, note in zip(arguments, notes, strict=True)])
     lines = "\n".join([*body.lines, _return("return", results)])
-    returned = ", ".join([value.type.text for value in results])
+    own = of_results or [""] * len(results)
+    returned = ", ".join([f"{value.type.text} {note}".rstrip() for value, note in zip(results, own, strict=True)])
     return f"func.func {'public' if public else 'private'} @{name}({given}) -> ({returned}) {{\n{lines}\n}}"
 
 
-def module(name: str, functions: Iterable[str]) -> str:
+def module(name: str, functions: Iterable[str], attributes: str = "") -> str:
     """A module of functions, of which `@main` is called."""
-    return "\n".join([f"module @{name} {{", *functions, "}\n"])
+    return "\n".join([f"module @{name} {attributes}{{", *functions, "}\n"])

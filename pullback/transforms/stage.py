@@ -16,7 +16,7 @@ from pullback.core.refs import Ref
 from pullback.core.source import Source, ends_calls, forget_callers, user_source
 from pullback.core.tracing import Tracer, escaped, staging
 from pullback.core.types import ArrayType
-from pullback.program.equation import Made
+from pullback.program.equation import Made, variable_of
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
 from pullback.program.provenance import Recorder
@@ -123,11 +123,11 @@ class StagingTrace(Recorder):
         else:
             source, origin = origin, None
         if primitive.multiple_results:
-            outputs = tuple([Variable(type) for type in result_type])
+            outputs = tuple([variable_of(type) for type in result_type])
             equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, self.made)
             self.equations.append(equation)
             return tuple([Staged(self, variable, equation) for variable in outputs])
-        variable = Variable(result_type)
+        variable = Variable(result_type) if result_type.sharding is None else variable_of(result_type)
         equation = Equation(primitive, tuple(atoms), (variable,), params, source, origin, self.made)
         self.equations.append(equation)
         return Staged(self, variable, equation)
@@ -178,7 +178,7 @@ def stage(
     trace = StagingTrace(described or function, transformation)
     if kept:
         trace.kept = {id(array) for array in kept}
-    inputs = [Variable(type) for type in types]
+    inputs = [variable_of(type) for type in types]
     names = arguments or [""] * len(inputs)
     tracers = [Staged(trace, variable, None, argument) for variable, argument in zip(inputs, names, strict=True)]
     before = staging.variable.set(trace)

@@ -83,15 +83,16 @@ def test_subclasses_of_numbers_are_numbers(number: Any, wrap: Any) -> None:
 # ---- how arrays are spread over devices: a part of the type where something is said of it ----------------------------------
 
 PLAIN = pb.ArrayType((4, 3), "float32", True)
-ROWS = pb.ArrayType((4, 3), "float32", True, sharding="(data,·)")
+BY_ROWS = pb.NamedSharding(pb.sharding.AbstractMesh((2, 4), ("data", "model")), pb.P("data"))
+ROWS = pb.ArrayType((4, 3), "float32", True, sharding=BY_ROWS)
 VARYING = pb.ArrayType((4, 3), "float32", True, varying=["model", "data"])
-BOTH = pb.ArrayType((4, 3), "float32", True, "(data,·)", {"data", "model"})
+BOTH = pb.ArrayType((4, 3), "float32", True, BY_ROWS, {"data", "model"})
 
 
 def test_types_that_are_spread_in_different_ways_differ() -> None:
     assert len({PLAIN, ROWS, VARYING, BOTH}) == 4
     assert pb.ArrayType((4, 3), "float32", True, None, ()) is PLAIN
-    assert pb.ArrayType((4, 3), "float32", True, "(data,·)", ["model", "data", "data"]) is BOTH
+    assert pb.ArrayType((4, 3), "float32", True, BY_ROWS, ["model", "data", "data"]) is BOTH
     assert (PLAIN.sharding, PLAIN.varying) == (None, frozenset())
 
 
@@ -120,7 +121,7 @@ def test_what_another_shape_or_dtype_keeps() -> None:
         for other in (type.with_shape((12,)), type.without((0,))):
             assert (other.sharding, other.varying) == (None, type.varying)
         assert type.placed(None, frozenset()) is PLAIN
-    assert pb.ArrayType((4, 3), "float32", True).placed("(data,·)", frozenset()) is ROWS
+    assert pb.ArrayType((4, 3), "float32", True).placed(BY_ROWS, frozenset()) is ROWS
 
 
 def test_a_program_of_spread_arrays_is_another_program() -> None:

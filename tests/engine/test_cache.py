@@ -86,13 +86,15 @@ INPUTS = {
     "settings": lambda patch, given: given.update(lowered=LOWERED._replace(extra={"xla_option": 1})),
     "optimization": lambda patch, given: given.update(options=CompileOptions(quick=True)),
     "device": lambda patch, given: (
-        patch.setattr(given["there"], "raw_devices", [*given["there"].raw_devices] * 2)
+        patch.setitem(given["there"].raw_of, Device("cpu", 1), Stand(id=1))
         or given.update(options=CompileOptions(Device("cpu", 1)))
     ),
     "devices": lambda patch, given: patch.setattr(given["there"], "devices", [*given["there"].devices] * 2),
     "platform": lambda patch, given: patch.setattr(given["there"], "platform", "other"),
     "client": lambda patch, given: patch.setattr(given["there"], "client", Stand(platform_version="2")),
-    "device kind": lambda patch, given: patch.setattr(given["there"], "raw_devices", [Stand(device_kind="other")]),
+    "device kind": lambda patch, given: patch.setitem(
+        given["there"].raw_of, Device("cpu", 0), Stand(device_kind="other", id=0)
+    ),
     "jaxlib": lambda patch, given: patch.setattr(jaxlib(), "version", "0.11.0"),
     "jaxlib build": lambda patch, given: patch.setattr(jaxlib(), "build", "another"),
     "debug options": lambda patch, given: patch.setattr(given["there"], "debug_options", "0a"),

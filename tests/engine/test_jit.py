@@ -402,9 +402,12 @@ def test_options_of_jax():
     assert [equation.primitive.name for equation in program.equations] == ["sin", "mul", "add"]
     np.testing.assert_allclose(pb.vmap(pb.grad(inner))(X), 2 * np.cos(X), rtol=1e-6)
     np.testing.assert_allclose(pb.jit(pb.vmap(pb.grad(inner)))(X), 2 * np.cos(X), rtol=1e-6)
-    for name in ("in_shardings", "out_shardings", "device", "backend"):
+    for name in ("device", "backend"):
         with pytest.raises(NotImplementedError, match=rf"jit takes no {name}, but got 'cpu'\. It "):
             pb.jit(inner, **{name: "cpu"})
+    for name in ("in_shardings", "out_shardings"):
+        with pytest.raises(TypeError, match=rf"jit's {name} .* must be a sharding .* but is 'cpu'"):
+            pb.jit(lambda x: x, **{name: "cpu"})(1.0)
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,7 @@ COLLECTIVES = {
     "psum",
     "psum_scatter",
     "pswapaxes",
+    "with_sharding_constraint",
 }
 
 

@@ -15,7 +15,16 @@ from pullback.ops.trigonometric import cos, sin
 from pullback.testing import CheckFailure, all_primitives, check_gradients, check_primitive, check_transforms
 from pullback.testing.checks import check_batched, check_staged, pushed
 
-COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "ppermute", "all_to_all"}  # tests/ops/test_collective.py
+COLLECTIVES = {
+    "psum",
+    "pmax",
+    "pmin",
+    "axis_index",
+    "all_gather",
+    "ppermute",
+    "all_to_all",
+    "sharding_constraint",
+}  # tests/ops/test_collective.py
 PARTLY = {"expn", "hyp1f1", "hyp2f1", "legendre"}  # with derivatives in some operands only: tests/surface/table_special.py
 NOT_A_DERIVATIVE = {"stop_gradient"}  # its tangent is zero by intent, which finite differences do not see
 

@@ -44,7 +44,7 @@ def _folded(program: Program) -> Program:
     known: dict[Any, Any] = {}
     equations = []
     for equation in program.equations:
-        if any([x in known for x in equation.inputs if x.__class__ is Variable]):
+        if any([x in known for x in equation.inputs if isinstance(x, Variable)]):
             equation = equation.replace(inputs=tuple([known.get(x, x) for x in equation.inputs]))
         first, out = next(iter(equation.inputs), None), equation.outputs[:1]
         if equation.primitive is convert_element_type and isinstance(first, Literal):

@@ -60,7 +60,8 @@ def test_habits_end() -> None:
     end_habits()
     assert repr(pb.numpy.ones(2)) == "[1. 1.]:f32[2]:cpu(0)"
     assert repr(pb.devices()[0]) == "cpu(0)"
-    assert not hasattr(pb.numpy.ones(2), "sharding")
+    assert repr(pb.numpy.ones(2).sharding) == "SingleDeviceSharding(cpu(0))"
+    assert not hasattr(pb.numpy.ones(2), "unsafe_buffer_pointer")
     begin_habits()
     assert repr(pb.devices()[0]) == "CpuDevice(id=0)"
 

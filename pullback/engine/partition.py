@@ -1,0 +1,117 @@
+"""Partitioned Programs: for which mesh a Program is, and how StableHLO says where its arrays lie.
+
+Nothing but the Program says that it runs on several devices: the types of its inputs and outputs, the arrays that it closes
+over, and operations that name a mesh. XLA's partitioner (Shardy) finds out the rest. Source of the text forms: the Shardy
+dialect (openxla.org/shardy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pullback.core.array import ShardedArray
+from pullback.core.errors import ShardingError
+from pullback.core.meshes import AbstractMesh, Mesh
+from pullback.core.shardings import UNCONSTRAINED, NamedSharding, names_of
+from pullback.program.equation import PlacedVariable, Variable, remembered
+from pullback.program.program import Atom, Program
+
+
+@remembered
+def mesh_of(program: Program) -> AbstractMesh | None:
+    """The mesh that a Program is for; None for one device.
+
+    Raises:
+        ShardingError: arrays or operations of it are on different meshes.
+    """
+    found: AbstractMesh | None = None
+    for mesh in _meshes(program):
+        if found is None or (found is not mesh and found is mesh.abstract_mesh):
+            found = mesh
+        elif mesh is not found and mesh is not found.abstract_mesh:
+            raise ShardingError(
+                f"{program.name} computes on two meshes, {found} and {mesh}, but a program runs on one: move what it is given"
+                " to one of them (pb.device_put(x, pb.NamedSharding(mesh, spec))), and name that one in constraints."
+            )
+    return found
+
+
+def _meshes(program: Program) -> Iterator[AbstractMesh]:
+    """The meshes that a Program names, those with devices first where that is known."""
+    for variable in program.inputs:
+        if variable.sharding is not None:
+            yield variable.sharding.mesh
+    for _, array in program.constants:
+        if isinstance(array, ShardedArray):
+            yield array.sharding.mesh
+    for equation in program.equations:
+        for value in equation.params.values():
+            if isinstance(value, NamedSharding):
+                yield value.mesh
+            elif isinstance(value, AbstractMesh):
+                yield value
+    for inner in program.subprograms():
+        mesh = mesh_of(inner)
+        if mesh is not None:
+            yield mesh
+
+
+def devices_of(mesh: AbstractMesh) -> Mesh:
+    """A mesh that has devices. Raises `ShardingError` for one that has none."""
+    if not isinstance(mesh, Mesh):
+        raise ShardingError(
+            f"Nothing can run on {mesh}, which has no devices: trace and lower with it, or run on a mesh of devices"
+            " (pb.make_mesh)."
+        )
+    return mesh
+
+
+@remembered
+def placed_program(program: Program, shardings: tuple[Any, ...]) -> Program:
+    """The Program of inputs that lie as these say; None of one that lies nowhere in particular."""
+    pairs = zip(program.inputs, shardings, strict=True)
+    new: dict[Atom, Variable] = {one: one if own is None else PlacedVariable(one.type, own) for one, own in pairs}
+    equations = [one.replace(inputs=tuple([new.get(atom, atom) for atom in one.inputs])) for one in program.equations]
+    outputs = [new.get(atom, atom) for atom in program.outputs]
+    return Program([*new.values()], equations, outputs, program.constants, program.name, program.batch_axes)
+
+
+def sharding_of(out: Atom) -> NamedSharding | None:
+    """How an output is to lie, if that is said, in all of its parts."""
+    found: NamedSharding | None = getattr(out, "sharding", None)
+    return found if found is not None and UNCONSTRAINED not in found.spec else None
+
+
+def mesh_text(mesh: AbstractMesh) -> str:
+    """The declaration of a mesh, in front of the functions of a module."""
+    axes = ", ".join([f'"{name}"={size}' for name, size in mesh.shape.items()])
+    return f"sdy.mesh @mesh = <[{axes}]>"
+
+
+def spec_text(sharding: NamedSharding | None, ndim: int) -> str:
+    """A sharding as attributes spell it; None leaves it to the partitioner."""
+    if sharding is None:
+        return f"<@mesh, [{', '.join(['{?}'] * ndim)}]>"
+    return f"<@mesh, [{', '.join(map(_part_text, sharding.entries(ndim)))}]>"
+
+
+def _part_text(part: Any) -> str:
+    if part is UNCONSTRAINED:
+        return "{?}"
+    names = ", ".join([f'"{name}"' for name in names_of(part)])
+    return f"{{{names}}}"
+
+
+def note_of(sharding: NamedSharding | None, ndim: int, is_open: bool = False) -> str:
+    """The attribute of an argument or result of the module; one of which nothing is said is whole on each device, unless
+    `is_open`: then the partitioner decides."""
+    if sharding is None and not is_open:
+        return f"sdy.sharding = #sdy.sharding<@mesh, [{', '.join(['{}'] * ndim)}]>"
+    return f"sdy.sharding = #sdy.sharding{spec_text(sharding, ndim)}"
+
+
+def joined(notes: Sequence[str]) -> str:
+    """Several attributes of one argument as one text."""
+    given = [note for note in notes if note]
+    return f"{{{', '.join(given)}}}" if given else ""

@@ -1,0 +1,336 @@
+"""Arrays and executables that are spread over the devices of a mesh.
+
+XLA checks neither the shapes of the shards that it is given nor where they lie: another layout of as many bytes gives wrong
+numbers. So everything here goes by NamedShardings, which are compared before anything runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.core.array import (
+    Array,
+    HostArray,
+    PlacedArray,
+    ShardedArray,
+    aligned_empty,
+    as_array,
+    host_of,
+    is_deleted,
+    later_buffer,
+    placed_type,
+)
+from pullback.core.devices import Device
+from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
+from pullback.core.meshes import Mesh
+from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of
+from pullback.core.types import ArrayType
+from pullback.engine.backend import CompileOptions, Executable, backend
+from pullback.engine.executables import XlaExecutable
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.lower import Lowered
+from pullback.engine.partition import devices_of, sharding_of
+from pullback.engine.waiting import wait_for
+from pullback.program.cost import cost
+
+# Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
+# so that Ctrl-C is heard, takes 60 to 100 us.
+SHORT_FLOPS = 500_000_000
+SHORT_BYTES = 500_000_000
+
+
+def is_ready(raw: Any) -> bool:
+    """Whether a buffer has been computed, or is gone."""
+    return bool(raw.is_deleted() or raw.is_ready())
+
+
+def _is_local(mesh: Mesh) -> bool:
+    return all([device.is_local for device in mesh.devices.flat])
+
+
+# ---- shardings as XLA knows them ----------------------------------------------------------------------------------------
+
+
+def raw_sharding(there: Any, sharding: NamedSharding, ndim: int) -> Any:
+    """A sharding of arrays of so many axes as jaxlib's object."""
+    found = there.spread.get((sharding, ndim))
+    if found is None:
+        lib, mesh = jaxlib(), devices_of(sharding.mesh)
+        devices = lib.jax.DeviceList(tuple([there.raw_of[device] for device in mesh.devices.flat]))
+        found = there.spread.setdefault((sharding, ndim), lib.jax.GSPMDSharding(devices, _hlo_sharding(sharding, ndim)))
+    return found
+
+
+def _hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
+    lib, mesh = jaxlib(), sharding.mesh
+    used = [name for part in sharding.entries(ndim) for name in names_of(part)]
+    if math.prod(mesh.sizes_of(used)) == 1:
+        return lib.replicated
+    rest = [name for name in mesh.axis_names if name not in used]
+    order = [mesh.axis_names.index(name) for name in [*used, *rest]]
+    parts, copies = list(sharding.parts(ndim)), math.prod(mesh.sizes_of(rest))
+    kinds = [lib.client_module.OpSharding.Type.REPLICATED] if copies > 1 else []
+    return lib.client_module.HloSharding.iota_tile([*parts, copies][: ndim + len(kinds)], list(mesh.axis_sizes), order, kinds)
+
+
+def named_sharding(mesh: Mesh, found: Any, ndim: int) -> NamedSharding | None:
+    """What jaxlib says of a result as a sharding over the mesh's axes; None if they cannot say it."""
+    if found.is_replicated():
+        return NamedSharding(mesh, PartitionSpec())
+    tiles = np.reshape(found.tile_assignment_devices(), found.tile_assignment_dimensions())
+    parts, places = tiles.shape[:ndim], np.empty((mesh.size, tiles.ndim), np.int64)
+    places[tiles.reshape(-1)] = np.indices(tiles.shape).reshape(tiles.ndim, -1).T  # for each device its tile
+    by_axis = places.reshape(*mesh.axis_sizes, tiles.ndim)
+    entries = []
+    for axis in range(ndim):
+        steps = {}
+        for number, (name, size) in enumerate(mesh.shape.items()):
+            if size > 1 and (step := int(by_axis[tuple([int(i == number) for i in range(len(mesh.shape))])][axis])):
+                steps[name] = step
+        entries.append(tuple(sorted(steps, key=steps.__getitem__, reverse=True)))
+    try:
+        made = NamedSharding(mesh, PartitionSpec(*entries))
+    except ShardingError:  # an axis of the mesh divides two axes of the array, each in part
+        return None
+    fits = made.parts(ndim) == parts and [tuple([one.start for one in place]) for place in made.places(parts)] == [
+        tuple(place) for place in places[:, :ndim].tolist()
+    ]
+    return made if fits else None
+
+
+# ---- arrays -------------------------------------------------------------------------------------------------------------
+
+
+def spread_out(there: Any, host: HostArray | np.generic, type: ArrayType, sharding: NamedSharding) -> Any:
+    """Host values in buffers on the devices of this process, each its part. On the CPU contiguous aligned parts are shared:
+    nobody may write to that memory."""
+    host = np.asarray(host)
+    places = sharding.places(type.shape)
+    pieces = [host[place] for device, place in zip(sharding.devices, places) if device.is_local]
+    return from_pieces(there, pieces, type, sharding)
+
+
+def from_pieces(there: Any, pieces: Sequence[Any], type: ArrayType, sharding: NamedSharding) -> Any:
+    """The buffer of an array of which these are the parts, NumPy arrays or buffers, on the devices of this process in order."""
+    raws = [there.raw_of[device] for device in sharding.devices if device.is_local]
+    carried = there.carrier(type.dtype)
+    given = [np.asarray(one).view(carried) if isinstance(one, (np.ndarray, np.generic)) else one for one in pieces]
+    aval, raw = there.aval(type), raw_sharding(there, sharding, type.ndim)
+    return there.batched_put(aval, raw, given, raws, True, False, enable_x64=True)
+
+
+def pieces_of(there: Any, array: ShardedArray) -> dict[Device, Array]:
+    """The parts of an array that devices of this process hold, as Arrays."""
+    lib, raw = jaxlib(), later_buffer(array)
+    if raw is None or raw.is_deleted():
+        host_of(array)  # raises
+    type = array.type.with_shape(array.sharding.shard_shape(array.type.shape))
+    held: dict[Device, Array] = {}
+    for device, piece in zip([device for device in array.sharding.devices if device.is_local], raw._arrays, strict=True):
+        own = lib.jax.ArrayImpl(there.aval(type), there.sharding_of(device), [piece], True, _skip_checks=True)
+        held[device] = PlacedArray(type, None, own)
+    return held
+
+
+def copied(there: Any, array: ShardedArray) -> Any:
+    """The buffer of a copy of an array, part by part: jaxlib cannot copy several at once."""
+    held = pieces_of(there, array)
+    pieces = [there.put(host_of(one), one.type, there.devices.index(device), copy=True) for device, one in held.items()]
+    return from_pieces(there, pieces, array.type, array.sharding)
+
+
+def gathered(there: Any, array: ShardedArray) -> HostArray | None:
+    """All values of an array in NumPy memory of their own; None if another thread has just donated it."""
+    type, sharding, raw = array.type, array.sharding, later_buffer(array)
+    if raw is None or raw.is_deleted():
+        return None
+    if not (sharding.is_fully_addressable or sharding.is_fully_replicated):
+        raise NotLocal(
+            f"The values of {placed_type(array)} on {sharding.place} are not all in this process: take the parts that are"
+            " (x.addressable_shards), or have all processes call pb.parallel.gather(x)."
+        )
+    if type.size == 0:
+        return np.empty(type.shape, type.dtype)
+    local = [place for device, place in zip(sharding.devices, sharding.places(type.shape)) if device.is_local]
+    if sharding.is_fully_replicated:
+        return _seen(there, raw._arrays[0], type).copy()
+    out = np.empty(type.shape, type.dtype)
+    for place, piece in zip(local, raw._arrays, strict=True):
+        out[place] = _seen(there, piece, type)
+    return out
+
+
+def _seen(there: Any, piece: Any, type: ArrayType) -> HostArray:
+    """The values of one part, as NumPy sees them."""
+    seen = np.asarray(memoryview(piece)) if there.platform == "cpu" else np.asarray(piece)
+    return seen if seen.dtype is type.dtype else seen.view(type.dtype)
+
+
+def spread_array(array: Array, sharding: NamedSharding) -> Array:
+    """An Array divided as a sharding says; itself in other words, if it lies so already."""
+    mesh = sharding.mesh
+    if not isinstance(mesh, Mesh):
+        raise NotLocal(f"{mesh} has no devices on which an array could lie: make a mesh of devices (pb.make_mesh).")
+    if UNCONSTRAINED in sharding.spec:
+        raise ShardingError(f"{sharding.spec} leaves it open how an array lies; only constraints in compiled functions may.")
+    there: Any = backend(sharding.devices[0].platform)
+    type = array.type
+    sharding.shard_shape(type.shape)
+    if isinstance(array, ShardedArray) and not is_deleted(array):
+        if array.sharding is sharding:
+            return array.alias()
+        if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
+            pieces = [piece._buffer for piece in pieces_of(there, array).values()]
+            return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
+        if array.is_fully_addressable:
+            return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
+    return ShardedArray(type, sharding, spread_out(there, host_of(array), type, sharding), lent=True)
+
+
+def _redivided(array: ShardedArray, sharding: NamedSharding) -> list[HostArray]:
+    """The parts of an array by another sharding, each put together from those that it has: nothing is copied twice."""
+    type = array.type
+    sources = {_corner(piece.index): (piece.index, np.asarray(host_of(piece.data))) for piece in array.global_shards}
+    made: dict[Any, HostArray] = {}
+    pieces = []
+    for place in sharding.places(type.shape):
+        out = made.get(_corner(place))
+        if out is None:
+            out = made[_corner(place)] = aligned_empty(sharding.shard_shape(type.shape), type.dtype)
+            for index, values in sources.values():
+                shared = [(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(place, index)]
+                if all([start < stop for start, stop in shared]):
+                    to, of = [
+                        tuple([slice(start - one.start, stop - one.start) for (start, stop), one in zip(shared, own)])
+                        for own in (place, index)
+                    ]
+                    out[to] = values[of]
+        pieces.append(out)
+    return pieces
+
+
+def _corner(place: Index) -> tuple[int, ...]:
+    """Where a part begins, by which parts of one division differ."""
+    return tuple([one.start for one in place])
+
+
+# ---- executables --------------------------------------------------------------------------------------------------------
+
+
+class SpmdExecutable(XlaExecutable):
+    """What XLA made of a Program for a mesh: each device runs it on its parts of the arrays."""
+
+    spread = True
+    mesh: Mesh
+    takes: list[NamedSharding]
+    gives: list[NamedSharding]
+    placed_types: list[ArrayType]
+    is_short: bool
+
+    def result_class_of(self, options: CompileOptions) -> type[Array]:
+        return ShardedArray
+
+    def _ends(self, lowered: Lowered) -> tuple[list[Any], list[Any]]:
+        there, program = self.backend, self.program()
+        self.mesh = mesh = devices_of(lowered.mesh)  # type: ignore[arg-type]
+        takes = cost(program)
+        self.is_short = max(takes.flops / SHORT_FLOPS, takes.bytes / SHORT_BYTES) < mesh.size and _is_local(mesh)
+        whole = NamedSharding(mesh, PartitionSpec())
+
+        def on_mesh(sharding: NamedSharding | None) -> NamedSharding:
+            return whole if sharding is None else NamedSharding(mesh, sharding.spec)
+
+        numbers = range(len(program.inputs)) if self.kept is None else self.kept
+        self.takes = [on_mesh(program.inputs[i].sharding) for i in numbers]
+        self.gives = []
+        found = self.raw.get_output_shardings() if mesh.size > 1 else None
+        for number, (type, out) in enumerate(zip(self.output_types, program.outputs)):
+            if found is None or sharding_of(out) is not None:
+                self.gives.append(on_mesh(sharding_of(out)))
+                continue
+            chosen = named_sharding(mesh, jaxlib().client_module.HloSharding.from_proto(found[number]), type.ndim)
+            if chosen is None:
+                raise ShardingError(
+                    f"XLA divides result {number} of {program.name}, of type {type}, in a way that the axes of {mesh} cannot"
+                    " say. Say how it is to be divided: out_shardings, or pb.lax.with_sharding_constraint."
+                )
+            self.gives.append(chosen)
+        pairs = list(zip(self.output_types, self.gives))
+        handlers = [jaxlib().result_handler(there.aval(type), raw_sharding(there, own, type.ndim)) for type, own in pairs]
+        spread = [one.sharding if isinstance(one, ShardedArray) else None for one in lowered.constants]
+        self.placed_types = [type.placed(own, type.varying) for type, own in pairs]
+        constants = [self._buffer_on_mesh(one, on_mesh(own)) for one, own in zip(lowered.constants, spread)]
+        return constants, handlers
+
+    def _executor(self) -> Callable[[list[Any]], Sequence[Any]]:
+        return self._run_in_turn if self.mesh.size > 1 and self.backend.platform == "cpu" else super()._executor()
+
+    def inlined(self) -> tuple[str, dict[str, Any]] | None:
+        return Executable.inlined(self) if self.mesh.size > 1 else super().inlined()
+
+    def _run_in_turn(self, buffers: list[Any]) -> Sequence[Any]:
+        """Run when the program before has ended. Where two whose devices wait for each other run at once on the CPU, each may
+        hold threads that the other one needs: then XLA ends the process. A short one has ended when this returns."""
+        there = self.backend
+        with there.launching:
+            if there.running is not None and not is_ready(there.running):
+                wait_for(there.running)
+            outs = super()._executor()(buffers)
+            there.running = outs[-1] if outs else None
+            if self.is_short and outs:
+                outs[-1].block_until_ready()
+        return outs
+
+    def _buffer_on_mesh(self, array: Array, wanted: NamedSharding) -> Any:
+        """The buffer of an Array that lies as it is wanted, made of its values if it lies nowhere in particular."""
+        if isinstance(array, ShardedArray):
+            if array.sharding is not wanted and not array.sharding.is_equivalent_to(wanted, array.type.ndim):
+                raise ShardingMismatch(
+                    f"An array lies as {placed_type(array)}, but is taken as {array.type.placed(wanted, array.type.varying)}."
+                )
+            found = later_buffer(array)
+            return host_of(array) if found is None else found  # the former raises
+        if array.__class__ is PlacedArray and self.mesh.size > 1:
+            raise DeviceError(f"An array on {array.device} cannot be computed with on {self.mesh}: move it with pb.device_put.")
+        return spread_out(self.backend, host_of(array), array.type, wanted)
+
+    def put(self, wanted: NamedSharding, value: Any) -> Any:
+        """The buffer of a value that lies nowhere in particular, where an input is wanted. It is the caller's: copied."""
+        return self._buffer_on_mesh(as_array(value), wanted)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        if self.kept is not None:
+            for array in filter(is_deleted, arrays):
+                host_of(array)  # raises, though it may not be read
+            arrays = [arrays[i] for i in self.kept]
+        given = self.given or [False] * len(arrays)
+        triples = zip(arrays, self.takes, given, strict=True)
+        return self.run([array if gives else self._buffer_on_mesh(array, own) for array, own, gives in triples])
+
+    def run(self, buffers: list[Any]) -> list[Array]:
+        outs = zip(self.output_types, self.gives, self._runner()(buffers), strict=True)
+        return [ShardedArray(type, sharding, out) for type, sharding, out in outs]
+
+    def _run_donating(self, given: list[Any]) -> Sequence[Any]:
+        """Run on buffers, and on Arrays in the places of donated arguments, which nobody can use afterwards. What others may
+        look at is copied first."""
+        buffers, donors = [], []
+        flags = self.given
+        for one, own, gives in zip(given, self.takes, flags, strict=True):
+            if not gives:
+                buffers.append(one)
+                continue
+            donors.append(one)
+            if isinstance(one, ShardedArray) and one.lent:
+                buffers.append(copied(self.backend, one))
+            else:
+                buffers.append(self._buffer_on_mesh(one, own))
+        try:
+            return self._executor()(buffers)
+        finally:
+            for array in donors:
+                array.delete()

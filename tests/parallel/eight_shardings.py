@@ -1,0 +1,383 @@
+"""Arrays and compiled functions on eight devices, against NumPy and one device."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import threading
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback import P
+from pullback.engine.spmd import named_sharding, raw_sharding
+from pullback.engine.xla import backend_of
+from pullback.ops.constrain import sharding_constraint
+
+LINE = pb.make_mesh((8,), ("x",))
+GRID = pb.make_mesh((2, 4), ("data", "model"))
+CUBE = pb.make_mesh((2, 2, 2), ("a", "b", "c"))
+REVERSED = pb.sharding.Mesh(pb.devices()[::-1], ("x",))
+FOUR = pb.make_mesh((4,), ("x",), devices=pb.devices()[2:6])
+ONE = pb.make_mesh((1,), ("x",))
+
+
+def on(mesh: pb.sharding.Mesh, *parts: Any) -> pb.NamedSharding:
+    return pb.NamedSharding(mesh, P(*parts))
+
+
+def specs(mesh: pb.sharding.Mesh) -> list[pb.NamedSharding]:
+    """Every sharding of an array of two axes over a mesh."""
+    names = mesh.axis_names
+    groups = [part for count in range(len(names) + 1) for part in itertools.permutations(names, count)]
+    return [on(mesh, rows, columns) for rows, columns in itertools.product(groups, groups) if not {*rows} & {*columns}]
+
+
+ALL = [one for mesh in (LINE, GRID, CUBE, REVERSED, FOUR, ONE) for one in specs(mesh)]
+
+
+@pytest.mark.parametrize("sharding", ALL, ids=str)
+def test_every_device_holds_its_part(sharding: pb.NamedSharding) -> None:
+    values = np.arange(16 * 24, dtype=np.float32).reshape(16, 24)
+    x = pb.device_put(values, sharding)
+    np.testing.assert_array_equal(np.asarray(x), values)
+    assert x.sharding is sharding and x.committed and x.type is pb.ArrayType((16, 24), "float32")
+    shards = x.addressable_shards
+    assert [shard.device for shard in shards] == list(sharding.mesh.devices.flat)
+    coverage = np.zeros((16, 24), int)
+    for shard in shards:
+        np.testing.assert_array_equal(np.asarray(shard.data), values[shard.index])
+        assert shard.data.device == shard.device and shard.data.shape == sharding.shard_shape((16, 24))
+        coverage[shard.index] += shard.replica_id == 0
+    assert (coverage == 1).all()
+    again = pb.make_array_from_single_device_arrays((16, 24), sharding, [shard.data for shard in shards][::-1])
+    np.testing.assert_array_equal(np.asarray(again), values)
+
+
+@pytest.mark.parametrize("sharding", ALL, ids=str)
+def test_xla_says_the_same_of_it(sharding: pb.NamedSharding) -> None:
+    if sharding.mesh.size > 1:
+        x = pb.device_put(np.zeros((16, 24), "f4"), sharding)
+        found = named_sharding(sharding.mesh, raw_sharding(backend_of(x), sharding, 2)._hlo_sharding, 2)
+        assert found is not None and found.is_equivalent_to(sharding, 2)
+        y = pb.jit(lambda x: x * 2.0)(x)
+        assert y.sharding.is_equivalent_to(sharding, 2)
+
+
+DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.int4, ml_dtypes.uint2])
+@pytest.mark.parametrize("shape", [(8, 8), (0, 8), (8, 0)])
+def test_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
+    values = (np.arange(np.prod(shape)) % 3).reshape(shape).astype(dtype)
+    x = pb.device_put(values, on(GRID, "model", "data"))
+    y = pb.jit(lambda x: pnp.transpose(x))(x)
+    assert y.dtype == values.dtype
+    np.testing.assert_array_equal(np.asarray(y).astype("c16"), values.T.astype("c16"))
+    moved = pb.reshard(x, on(LINE, None, "x"))
+    np.testing.assert_array_equal(np.asarray(moved).astype("c16"), values.astype("c16"))
+
+
+def test_numbers_keys_and_trees() -> None:
+    everywhere = on(GRID)
+    x = pb.device_put({"a": 3.0, "b": (1, [pnp.ones(4)]), "c": None}, everywhere)
+    assert x["a"].sharding is everywhere and float(x["a"]) == 3.0 and x["c"] is None
+    keys = pb.device_put(pb.random.split(pb.random.key(0), 8), on(LINE, "x"))
+    np.testing.assert_array_equal(
+        np.asarray(pb.jit(pb.vmap(lambda k: pb.random.uniform(k, (3,))))(keys)),
+        np.asarray(pb.vmap(lambda k: pb.random.uniform(k, (3,)))(pb.random.split(pb.random.key(0), 8))),
+    )
+    y = pb.device_put({"w": pnp.ones((8, 4)), "b": pnp.ones(4)}, {"w": on(LINE, "x"), "b": pb.devices()[3]})
+    assert y["w"].sharding is on(LINE, "x") and y["b"].device == pb.devices()[3]
+
+
+def test_what_arrays_say() -> None:
+    x = pb.device_put(pnp.arange(4.0), on(FOUR, "x"))
+    assert str(x) == repr(x) == "[0. 1. 2. 3.]:f32[4]@(x):cpu(2-5)"
+    assert not x.is_fully_replicated and x.is_fully_addressable and x.devices() == {*pb.devices()[2:6]}
+    assert x.device is x.sharding
+    assert (x.tolist(), x[2].item(), [float(one) for one in x], len(x)) == ([0, 1, 2, 3], 2.0, [0, 1, 2, 3], 4)
+    other = pickle.loads(pickle.dumps(x))
+    np.testing.assert_array_equal(np.asarray(other), np.asarray(x))
+    assert pb.device_put(x, on(FOUR, "x")) is not x
+    alias = x.alias()
+    x.delete()
+    with pytest.raises(pb.errors.DonatedBufferError):
+        np.asarray(x)
+    np.testing.assert_array_equal(np.asarray(alias), [0, 1, 2, 3])
+
+
+def test_arrays_from_functions_and_local_data() -> None:
+    calls: list[Any] = []
+    values = np.arange(64.0, dtype="f4").reshape(8, 8)
+
+    def part(index: Any) -> Any:
+        calls.append(index)
+        return values[index]
+
+    x = pb.make_array_from_callback((8, 8), on(GRID, "data"), part)
+    np.testing.assert_array_equal(np.asarray(x), values)
+    assert len(calls) == 2  # a part that several devices hold is made once
+    y = pb.make_array_from_process_local_data(on(GRID, "model", "data"), values)
+    np.testing.assert_array_equal(np.asarray(y), values)
+    whole = pb.parallel.gather({"y": y})["y"]
+    whole[0] = 0  # may be written to
+    np.testing.assert_array_equal(np.asarray(y), values)
+    with pytest.raises(pb.errors.ShapeError, match="part of type"):
+        pb.make_array_from_callback((8, 8), on(GRID, "data"), lambda index: values)
+    with pytest.raises(pb.errors.ShardingError, match="one array on each of"):
+        pb.make_array_from_single_device_arrays((8, 8), on(GRID, "data"), [s.data for s in x.addressable_shards][1:])
+    with pytest.raises(pb.errors.ShapeError, match="The part of an array"):
+        pb.make_array_from_single_device_arrays((8, 8), on(LINE, "x"), [s.data for s in x.addressable_shards])
+
+
+def test_the_memory_of_the_caller_stays_his() -> None:
+    values = np.zeros((1 << 10, 1 << 10), "f4")
+    x = pb.device_put(values, on(LINE, "x"))
+    values[:] = 1.0
+    assert float(pnp.sum(x)) == 0.0
+
+
+# ---- programs ---------------------------------------------------------------------------------------------------------
+
+
+def loss(weights: Any, x: Any) -> Any:
+    return pnp.mean((pnp.tanh(x @ weights[0]) @ weights[1] - x) ** 2)
+
+
+def step(weights: Any, x: Any) -> Any:
+    value, gradient = pb.value_and_grad(loss)(weights, x)
+    return value, pb.tree.map(lambda w, g: w - 0.1 * g, weights, gradient)
+
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(64, 32))
+W = (RNG.normal(size=(32, 64)) / 6, RNG.normal(size=(64, 32)) / 8)
+LAYOUTS = {
+    "data": (on(LINE, "x"), on(LINE), on(LINE)),
+    "megatron": (on(LINE), on(LINE, None, "x"), on(LINE, "x")),
+    "both": (on(GRID, "data"), on(GRID, None, "model"), on(GRID, "model")),
+    "fsdp": (on(LINE, "x"), on(LINE, "x"), on(LINE, "x")),
+    "hybrid": (on(GRID, ("data", "model")), on(GRID, "model"), on(GRID, "model")),
+    "four": (on(FOUR, "x"), on(FOUR), on(FOUR)),
+    "one": (on(ONE, "x"), on(ONE), on(ONE)),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("donate", [None, 0])
+def test_training_steps(layout: str, donate: int | None) -> None:
+    for_x, first, second = LAYOUTS[layout]
+    wanted_loss, wanted = step(W, X)  # in float64, on one device
+    weights = (pb.device_put(W[0].astype("f4"), first), pb.device_put(W[1].astype("f4"), second))
+    x = pb.device_put(X.astype("f4"), for_x)
+    compiled = pb.jit(step, donate_argnums=donate, out_shardings=(None, (first, second)))
+    for _ in range(4):  # the later ones by the short way
+        value, found = compiled((pb.device_put(weights[0], first), pb.device_put(weights[1], second)), x)
+        np.testing.assert_allclose(float(value), float(wanted_loss), rtol=1e-6)
+        for one, other, sharding in zip(found, wanted, (first, second)):
+            assert one.sharding is sharding
+            np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-6)
+    eager_loss, eager = step(weights, x)
+    np.testing.assert_allclose(float(eager_loss), float(wanted_loss), rtol=1e-6)
+    for one, other in zip(eager, wanted):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), atol=1e-6)
+
+
+def test_donation_frees_and_reuses() -> None:
+    weights = [pb.device_put(w.astype("f4"), on(LINE)) for w in W]
+    compiled = pb.jit(lambda ws, x: step(tuple(ws), x)[1], donate_argnums=0)
+    x = pb.device_put(X.astype("f4"), on(LINE, "x"))
+    once = compiled(weights, x)
+    for w in weights:
+        with pytest.raises(pb.errors.DonatedBufferError):
+            np.asarray(w)
+    shard = once[0].addressable_shards[0].data  # somebody looks at a part: it is copied, not overwritten
+    before = np.array(shard)
+    twice = compiled(list(once), x)
+    np.testing.assert_array_equal(np.asarray(shard), before)
+    with pytest.raises(pb.errors.DonatedBufferError, match=r"Argument ws\[0\]"):
+        compiled(list(once), x)
+    compiled(list(twice), x)
+
+
+def test_in_shardings() -> None:
+    f = pb.jit(lambda x, y: x @ y, in_shardings=(on(GRID, "data"), None), out_shardings=on(GRID, None, "model"))
+    a, b = RNG.normal(size=(8, 4)).astype("f4"), RNG.normal(size=(4, 8)).astype("f4")
+    for _ in range(3):
+        found = f(a, b)
+        assert found.sharding is on(GRID, None, "model")
+        np.testing.assert_allclose(np.asarray(found), a @ b, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(f(pb.device_put(a, on(GRID, "data", None)), pnp.asarray(b))), a @ b, rtol=1e-5)
+    with pytest.raises(pb.errors.ShardingMismatch, match=r"Argument x of .*<lambda> .* lies as f32\[8,4\]@\(model,·\)"):
+        f(pb.device_put(a, on(GRID, "model")), b)
+    with pytest.raises(pb.errors.UnevenShard, match="Argument x"):
+        f(RNG.normal(size=(7, 4)), b)
+    with pytest.raises(pb.errors.ShardingError, match="by name"):
+        f(a, y=b)
+    with pytest.raises(pb.errors.StructureError):
+        pb.jit(lambda x, y: x, in_shardings=(on(LINE),))(1.0, 2.0)
+    with pytest.raises(pb.errors.DeviceError, match="different devices"):
+        pb.jit(lambda x, y: x + y)(pb.device_put(a, on(GRID)), pb.device_put(a, pb.devices()[3]))
+    with pytest.raises(pb.errors.DeviceError, match="different devices"):
+        pb.device_put(a, on(GRID)) + pb.device_put(a, pb.devices()[3])
+    with pytest.raises(pb.errors.DeviceError, match="different devices"):
+        pb.device_put(a, on(GRID)) + pb.device_put(a, on(FOUR))
+
+
+def test_specs_inside_a_mesh() -> None:
+    @pb.jit
+    def f(x: Any) -> Any:
+        return pb.lax.with_sharding_constraint(x * 2.0, P("data"))
+
+    with GRID:
+        assert f(np.ones((8, 8), "f4")).sharding is on(GRID, "data")
+    with pb.set_mesh(pb.make_mesh((4, 2), ("data", "model"))) as mesh:
+        assert f(np.ones((8, 8), "f4")).sharding is on(mesh, "data")
+    with pytest.raises(pb.errors.ShardingError, match="names no mesh"):
+        f(np.ones((8, 8), "f4"))
+
+
+def test_constraints_under_transformations() -> None:
+    def f(x: Any) -> Any:
+        return pnp.sum(pb.lax.with_sharding_constraint(pnp.sin(x), on(GRID, "data", "model")) ** 2)
+
+    x = RNG.normal(size=(8, 8)).astype("f4")
+    wanted = 2 * np.sin(x) * np.cos(x)
+    for derive in (pb.grad(f), pb.jit(pb.grad(f)), pb.grad(pb.jit(f)), pb.jacfwd(f)):
+        np.testing.assert_allclose(np.asarray(derive(x)), wanted, rtol=1e-4, atol=1e-6)
+    batch = np.stack([x, 2 * x])
+    np.testing.assert_allclose(np.asarray(pb.jit(pb.vmap(f))(batch)), (np.sin(batch) ** 2).sum((1, 2)), rtol=1e-5)
+    program = pb.xpr(f, pb.device_put(x, on(GRID, "model")))
+    assert "a:f32[8,8]@(model,·):cpu(0-7)" in str(program)
+    assert ":f32[8,8]@(data,model):cpu(0-7) = sharding_constraint[sharding=P('data', 'model')]" in str(program)
+    open_axis = on(GRID, P.UNCONSTRAINED, "model")
+    np.testing.assert_allclose(np.asarray(pb.jit(lambda x: pb.lax.with_sharding_constraint(x + 1, open_axis))(x)), x + 1)
+    np.testing.assert_allclose(np.asarray(sharding_constraint(x, sharding=on(GRID, "data"))), x)
+
+
+def test_loops_branches_and_closures() -> None:
+    w = pb.device_put(RNG.normal(size=(8, 8)).astype("f4") / 3, on(GRID, "data", "model"))
+    x = pb.device_put(RNG.normal(size=(16, 8)).astype("f4"), on(GRID, "data"))
+
+    def f(x: Any) -> Any:
+        def body(carry: Any, _: Any) -> Any:
+            carry = pb.lax.with_sharding_constraint(pnp.tanh(carry @ w), on(GRID, "data"))
+            return carry, pnp.sum(carry)
+
+        last, sums = pb.lax.scan(body, x, None, length=5)
+        chosen = pb.lax.cond(pnp.sum(sums) > 0, lambda c: c * 2.0, lambda c: c - 1.0, last)
+        return pb.lax.while_loop(lambda c: pnp.sum(c**2) > 1.0, lambda c: c * 0.5, chosen), sums
+
+    plain_w = np.asarray(w)
+    carry, sums = np.asarray(x), []
+    for _ in range(5):
+        carry = np.tanh(carry @ plain_w)
+        sums.append(carry.sum())
+    carry = carry * 2.0 if sum(sums) > 0 else carry - 1.0
+    while (carry**2).sum() > 1.0:
+        carry = carry * 0.5
+    for run in (pb.jit(f), f):
+        found, total = run(x)
+        np.testing.assert_allclose(np.asarray(found), carry, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(total), sums, rtol=1e-4, atol=1e-5)
+    gradient = pb.jit(pb.grad(lambda x: pnp.sum(f(x)[1])))(x)
+    single = pb.grad(lambda x: pnp.sum(pb.lax.scan(lambda c, _: (pnp.tanh(c @ plain_w),) * 2, x, None, length=5)[1]))
+    np.testing.assert_allclose(np.asarray(gradient), np.asarray(single(np.asarray(x))), rtol=1e-4, atol=1e-5)
+
+
+def test_operations_that_xla_does_not_partition() -> None:
+    values = RNG.normal(size=(16, 24)).astype("f4")
+    x = pb.device_put(values, on(GRID, "data", "model"))
+    pairs = [
+        (lambda x: pnp.sort(x, axis=0), np.sort(values, axis=0)),
+        (lambda x: pnp.argsort(x, axis=1), np.argsort(values, axis=1)),
+        (lambda x: pnp.cumsum(x, axis=1), np.cumsum(values, axis=1)),
+        (lambda x: pnp.linalg.svd(x, compute_uv=False), np.linalg.svd(values, compute_uv=False)),
+        (lambda x: pnp.linalg.inv(x.T @ x + 30 * pnp.eye(24)), np.linalg.inv(values.T @ values + 30 * np.eye(24))),
+        (lambda x: pb.lax.top_k(x, 3)[0], -np.sort(-values, axis=1)[:, :3]),
+        (lambda x: pnp.fft.fft(x, axis=0).real, np.fft.fft(values, axis=0).real),
+        (lambda x: x[pnp.array([3, 1]), 2:5], values[[3, 1], 2:5]),
+        (lambda x: x.at[3].set(0.0), np.where(np.arange(16)[:, None] == 3, 0, values)),
+        (lambda x: pnp.concatenate([x, x[:8]]), np.concatenate([values, values[:8]])),
+        (lambda x: pb.scipy.special.gammainc(pnp.abs(x) + 1, 2.0).sum(), None),
+    ]
+    for function, wanted in pairs:
+        found = np.asarray(pb.jit(function)(x))
+        wanted = np.asarray(function(pnp.asarray(values))) if wanted is None else wanted
+        np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-4)
+
+
+def test_python_functions_run_once() -> None:
+    seen: list[float] = []
+    x = pb.device_put(np.arange(8, dtype="f4"), on(LINE, "x"))
+
+    @pb.jit
+    def f(x: Any) -> Any:
+        pb.debug.callback(lambda total: seen.append(float(total)), pnp.sum(x))
+        return pb.pure_callback(lambda x: np.sort(x)[::-1].copy(), pb.ArrayType((8,), "float32"), x) + 1
+
+    np.testing.assert_array_equal(np.asarray(f(x)), np.arange(8)[::-1] + 1)
+    assert seen == [28.0]
+
+
+def test_inspection() -> None:
+    x = pb.device_put(np.ones((8, 8), "f4"), on(GRID, "data"))
+    lowered = pb.jit(lambda x: x @ x.T).lower(x)
+    assert 'sdy.mesh @mesh = <["data"=2, "model"=4]>' in lowered.as_text()
+    compiled = lowered.compile()
+    assert compiled.memory_analysis()["argument_size_in_bytes"] == 4 * 8 * 4
+    np.testing.assert_array_equal(np.asarray(compiled(x)), np.full((8, 8), 8.0))
+    abstract = pb.ArrayType((8, 8), "float32", sharding=on(GRID, "data"))
+    assert "@mesh" in pb.jit(lambda x: x @ x.T).lower(abstract).as_text()
+    with pytest.raises(pb.errors.ShardingError, match="was compiled for"):
+        compiled(pb.device_put(np.ones((8, 8), "f4"), on(GRID, "model")))
+    assert pb.jit(lambda x: x + 1).explain(x).tier == "xla"
+    with pytest.raises(pb.errors.ShardingError, match="no devices"):
+        nowhere = pb.NamedSharding(pb.sharding.AbstractMesh((8,), ("x",)), P("x"))
+        pb.jit(lambda x: x, in_shardings=nowhere)(np.ones(8, "f4"))
+    assert "mesh" in pb.jit(lambda x: x, in_shardings=nowhere).lower(np.ones(8, "f4")).as_text()
+
+
+def test_arrays_like_others() -> None:
+    x = pb.device_put(np.ones((8, 8), "f4"), on(GRID, "data", "model"))
+    for made in (pnp.zeros_like(x), pnp.ones_like(x), pnp.full_like(x, 3.0), x.copy(), pnp.where(x > 0, x, 0.0)):
+        assert made.sharding is x.sharding
+
+
+def test_weakness_stays() -> None:
+    for strong in (False, True):
+        x = pnp.float32(1.0) if strong else 1.0
+        for how in (pb.jit, lambda f: f):
+            assert how(lambda x: pb.lax.with_sharding_constraint(x, on(LINE)))(x).type.weak is not strong
+
+
+def test_captured_and_static() -> None:
+    w = pb.device_put(np.arange(8, dtype="f4"), on(LINE, "x"))
+    f = pb.jit(lambda x, n: x * w * n, static_argnums=1, in_shardings=on(LINE, "x"))
+    np.testing.assert_array_equal(np.asarray(f(np.ones(8, "f4"), 2)), np.arange(8) * 2)
+    moved = pb.device_put(np.arange(8, dtype="f4"), on(LINE))
+    g = pb.jit(lambda x: x * w), pb.jit(lambda x: x * moved)
+    assert [one(w).sharding.spec for one in g] == [P("x"), P("x")]
+
+
+def test_many_calls_at_once_end() -> None:
+    """XLA ends the process where programs that wait for each other's devices run at once, with more devices than processors."""
+    weights = [pb.device_put(w.astype("f4"), on(LINE)) for w in W]
+    x = pb.device_put(X.astype("f4"), on(LINE, "x"))
+    compiled = pb.jit(step)
+    results: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: results.append([compiled(weights, x) for _ in range(50)][-1][0])) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    last = [compiled(weights, x) for _ in range(200)][-1][0]
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose([float(one) for one in results], float(last), rtol=1e-6)
