@@ -208,10 +208,14 @@ class Jaxlib:
             with context, ir.Location.unknown():
                 read = _import_module("jaxlib.mlir.dialects.stablehlo").deserialize_portable_artifact(context, data)
                 text = str(read)
-                for function in read.body.operations:
+                functions = [one for one in read.body.operations if one.operation.name == "func.func"]
+                for function in functions:
                     name = ir.StringAttr(function.attributes["sym_name"]).value
                     function.attributes["sym_name"] = ir.StringAttr.get(prefix + name)
                     function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+                    for notes in ("arg_attrs", "res_attrs"):  # where they lie on a mesh, which the caller says
+                        if notes in function.attributes:
+                            del function.attributes[notes]
 
                 def call(operation: Any) -> Any:
                     if operation.name == "func.call":
@@ -220,12 +224,12 @@ class Jaxlib:
                     return ir.WalkResult.ADVANCE
 
                 read.operation.walk(call)
-                functions = []
-                for function in read.body.operations:
+                written = []
+                for function in functions:
                     name = ir.StringAttr(function.attributes["sym_name"]).value
                     # The generic form writes the names of other libraries' functions in quotes, as our own text does
-                    functions.append((name, function.operation.get_asm(print_generic_op_form=True, use_local_scope=True)))
-                return text, functions
+                    written.append((name, function.operation.get_asm(print_generic_op_form=True, use_local_scope=True)))
+                return text, written
 
     @functools.cached_property
     def lapack(self) -> tuple[str, ...]:

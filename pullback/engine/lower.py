@@ -19,7 +19,7 @@ from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import Part, preferred
 from pullback.engine.failures import stand_in
-from pullback.engine.partition import joined, mesh_of, mesh_text, note_of, sharding_of, spec_text
+from pullback.engine.partition import FIRST_ALONE, joined, mesh_of, mesh_text, note_of, partitions_text, sharding_of, spec_text
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
 from pullback.program.equation import Variable, remembered, variable_of
@@ -512,12 +512,11 @@ def lower_program(
         lie += [note_of(variable.sharding, variable.type.ndim) for variable in program.inputs]
         notes = [joined(pair) for pair in zip(notes, lie, strict=True)]
         of_results = [joined([note_of(sharding_of(out), out.type.ndim, is_open=True)]) for out in program.outputs]
-        header = f"attributes {{mhlo.num_partitions = {parts} : i32, mhlo.num_replicas = 1 : i32}} "
-        declared = [mesh_text(mesh)]  # type: ignore[arg-type]
+        header, declared = partitions_text(mesh), [mesh_text(mesh)]  # type: ignore[arg-type]
     else:
         notes = [joined([note]) for note in notes]
     main = made.write(program, "main", notes, of_results)
-    declared += ["sdy.mesh @first = <[], device_ids=[0]>"] if made.first_alone else []
+    declared += [FIRST_ALONE] if made.first_alone else []
     text = module(f"pullback_{identifier(program.name)}", [*declared, main, *made.functions], header)
     size = max(largest(program), made.largest)
     options, extra = cpu_settings(made.loops, made.barriers, size, text) if platform == "cpu" else ({}, {})

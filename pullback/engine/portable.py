@@ -9,7 +9,7 @@ from pullback.core.array import host_of
 from pullback.core.errors import ExportError
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowering, Module, identifier, passed_constants, tensor_type
-from pullback.engine.partition import mesh_of
+from pullback.engine.partition import FIRST_ALONE, joined, mesh_of, mesh_text, note_of, partitions_text, sharding_of
 from pullback.program.cost import Cost, cost, largest
 from pullback.program.program import Program
 from pullback.stablehlo.writer import Value, function, module
@@ -21,8 +21,9 @@ class PortableModule(NamedTuple):
 
     Attributes:
         data: the module, in the form that other versions of StableHLO read.
-        facts: what each step of its loops costs, whether its barriers are to last, the bytes of its largest array, and what
-            running it costs: data for JSON.
+        facts: what each step of its loops costs, whether its barriers are to last, whether
+            something of it runs on the first device of its mesh alone, the bytes of its largest array, and what running it
+            costs: data for JSON.
     """
 
     data: bytes
@@ -66,9 +67,8 @@ def portable_module(program: Program, platform: str) -> PortableModule:
     if program.axis_names:
         named = ", ".join(map(repr, sorted(map(str, program.axis_names))))
         raise ExportError(f"it computes along axes that a vmap around it names ({named}). Export the function with that vmap.")
-    if mesh_of(program) is not None:
-        raise ExportError("it computes on the devices of a mesh.")
-    made = Module(platform, portable=True)
+    mesh = mesh_of(program)
+    made = Module(platform, mesh=mesh, portable=True)
     body = made.name_of(program)
     if program.effects:
         raise ExportError(f"it has effects ({', '.join(sorted(program.effects))}), which would be lost. Leave them out of it.")
@@ -76,13 +76,20 @@ def portable_module(program: Program, platform: str) -> PortableModule:
     arguments = [Value(f"%arg{i}", tensor_type(type)) for i, type in enumerate(program.input_types)]
     constants = [write.constant(host_of(array)) for array in passed_constants(program)]
     results = write.many("func.call", [*constants, *arguments], list(map(tensor_type, program.output_types)), callee=f"@{body}")
-    main = function("main", arguments, write, results, True)
-    text = module(f"pullback_{identifier(program.name)}", [main, *made.functions])
+    takes, gives, header, declared = [], [], "", []
+    if mesh is not None and mesh.size > 1:
+        takes = [joined([note_of(one.sharding, one.type.ndim)]) for one in program.inputs]
+        gives = [joined([note_of(sharding_of(one), one.type.ndim, is_open=True)]) for one in program.outputs]
+        header, declared = partitions_text(mesh), [mesh_text(mesh)]
+    declared += [FIRST_ALONE] if made.first_alone else []
+    main = function("main", arguments, write, results, True, takes, gives)
+    text = module(f"pullback_{identifier(program.name)}", [*declared, main, *made.functions], header)
     if platform != "cpu" and '"lapack_' in text:
         raise ExportError(f"it calls LAPACK, which computes on the CPU only, not on {platform!r}. Export it for the CPU.")
     facts = {
         "loops": [list(map(float, one)) for one in made.loops],
         "barriers": made.barriers,
+        "first_alone": made.first_alone,
         "largest": int(max(largest(program), made.largest)),
         "cost": list(map(float, cost(program))),
     }
@@ -96,5 +103,6 @@ def include(write: Lowering, portable: PortableModule, prefix: str, operands: Se
     made.include(portable.functions(prefix))
     made.loops += [Cost(*one) for one in portable.facts["loops"]]
     made.barriers |= portable.facts["barriers"]
+    made.first_alone |= portable.facts["first_alone"]
     made.largest = max(made.largest, portable.facts["largest"])
     return write.many("func.call", operands, write.result_types, callee=f"@{prefix}main")

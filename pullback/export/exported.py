@@ -12,14 +12,18 @@ from pullback.api.custom import custom_vjp
 from pullback.core.bundles import pack, unpack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
+from pullback.core.meshes import AbstractMesh
+from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary
 from pullback.core.tree_forms import tree_data, tree_of_data
 from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.portable import PortableModule
-from pullback.export.operation import call_exported
+from pullback.export.operation import call_flat
 from pullback.program.equality import Keyed
 from pullback.program.serialization import read_type
+
+Shardings = Sequence[NamedSharding | None]
 
 
 class Exported(Keyed):
@@ -31,7 +35,8 @@ class Exported(Keyed):
         out_tree: the structure of the result. out_types: the types of its leaves.
         platforms: those for which there is StableHLO.
         made_by: the versions of jaxlib and of StableHLO that it was made with.
-        nr_devices: on how many devices it computes: 1. in_shardings, out_shardings: None for each argument and result.
+        mesh: the mesh on which it computes, without devices; None for one device. nr_devices: how many devices that takes.
+        in_shardings, out_shardings: how each leaf of the arguments and of the result lies on it; None where that is not said.
 
     Example:
         >>> import pullback as pb
@@ -43,16 +48,17 @@ class Exported(Keyed):
     """
 
     __slots__ = (
-        "_jitted", "_make_vjp", "_modules", "_vjp", "fun_name", "in_tree", "in_types", "made_by", "out_tree", "out_types",
-        "run",
+        "_jitted", "_make_vjp", "_modules", "_vjp", "fun_name", "in_shardings", "in_tree", "in_types", "made_by", "mesh",
+        "out_shardings", "out_tree", "out_types", "run",
     )  # fmt: skip
-    nr_devices = 1
 
     def __init__(
         self,
         fun_name: str,
         trees: tuple[TreeDef, TreeDef],
         types: tuple[Sequence[ArrayType], Sequence[ArrayType]],
+        shardings: tuple[Shardings, Shardings],
+        mesh: AbstractMesh | None,
         modules: Mapping[str, PortableModule],
         made_by: Mapping[str, str],
         make_vjp: Callable[[], Exported] | None,
@@ -60,14 +66,16 @@ class Exported(Keyed):
         self.fun_name = fun_name
         self.in_tree, self.out_tree = trees
         self.in_types, self.out_types = map(tuple, types)
+        self.mesh = mesh
+        self.in_shardings, self.out_shardings = map(tuple, shardings)
         self.made_by = dict(made_by)
         self._modules = dict(modules)
         self._make_vjp = make_vjp
         self._vjp: Exported | None = None
         parts = [[name, str(self.in_types), str(self.out_types), repr(one.facts)] for name, one in self._modules.items()]
-        text = repr([fun_name, *parts]).encode()
+        text = repr([fun_name, *parts, self.mesh, self.in_shardings, self.out_shardings]).encode()
         self.key = hashlib.sha256(b"".join([text, *[one.data for one in self._modules.values()]])).hexdigest()
-        self.run = functools.partial(call_exported, function=self) if make_vjp is None else _with_rule(self)
+        self.run: Callable[..., Any] = self._run_alone if make_vjp is None else _with_rule(self)
         self._jitted = jit(_on_trees(self))  # so that a call like one before takes as long as that of a jitted function
 
     @property
@@ -104,26 +112,19 @@ class Exported(Keyed):
         return tuple(self._modules)
 
     @property
-    def in_shardings(self) -> tuple[None, ...]:
-        """How the arguments are spread over devices: None for each, which are all on one.
+    def nr_devices(self) -> int:
+        """On how many devices it computes.
 
         Example:
             >>> import pullback as pb
-            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).in_shardings
-            (None,)
+            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).nr_devices
+            1
         """
-        return (None,) * len(self.in_types)
+        return 1 if self.mesh is None else self.mesh.size
 
-    @property
-    def out_shardings(self) -> tuple[None, ...]:
-        """How the results are spread over devices: None for each, which are all on one.
-
-        Example:
-            >>> import pullback as pb
-            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).out_shardings
-            (None,)
-        """
-        return (None,) * len(self.out_types)
+    def _run_alone(self, *leaves: Any) -> tuple[Any, ...]:
+        """Call it without a derivative."""
+        return call_flat(self, leaves)
 
     @api_boundary
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -270,6 +271,9 @@ class Exported(Keyed):
             **trees,
             "in_types": list(map(str, self.in_types)),
             "out_types": list(map(str, self.out_types)),
+            "mesh": None if self.mesh is None else [list(self.mesh.axis_sizes), list(self.mesh.axis_names)],
+            "in_specs": list(map(_spec_data, self.in_shardings)),
+            "out_specs": list(map(_spec_data, self.out_shardings)),
             "platforms": {name: one.facts for name, one in self._modules.items()},
             "made_by": self.made_by,
         }
@@ -324,7 +328,23 @@ def deserialize(data: bytes) -> Exported:
     trees = tree_of_data(header["in_tree"]), tree_of_data(header["out_tree"])
     types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
     make_vjp = functools.partial(deserialize, further[0]) if further else None
-    return Exported(header["name"], trees, types, modules, header["made_by"], make_vjp)
+    mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
+    shardings = _shardings(mesh, header["in_specs"]), _shardings(mesh, header["out_specs"])
+    return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp)
+
+
+def _spec_data(sharding: NamedSharding | None) -> Any:
+    """A sharding's spec as JSON data."""
+    return None if sharding is None else [list(names_of(part)) for part in sharding.spec]
+
+
+def _shardings(mesh: AbstractMesh | None, specs: Sequence[Any]) -> Shardings:
+    """The shardings that `_spec_data` wrote."""
+
+    def of(spec: Any) -> NamedSharding | None:
+        return None if mesh is None or spec is None else NamedSharding(mesh, PartitionSpec(*map(tuple, spec)))
+
+    return list(map(of, specs))
 
 
 # ---- how it is called ------------------------------------------------------------------------------------------------
@@ -350,13 +370,13 @@ def _with_rule(function: Exported) -> Callable[..., Any]:
     """What calls an exported function, with a rule for its derivative, which is exported as well."""
     inexact_in, inexact_out = ([is_inexact(type.dtype) for type in types] for types in (function.in_types, function.out_types))
 
-    def call(*leaves: Any) -> Any:
-        return call_exported(*leaves, function=function)
-
     def backward(leaves: Any, cotangents: Any) -> Any:
         given = [cotangent for cotangent, flag in zip(cotangents, inexact_out) if flag]
         found = iter(function.vjp().run(*leaves, *given))
         return tuple([next(found) if flag else None for flag in inexact_in])
+
+    def call(*leaves: Any) -> Any:
+        return call_flat(function, leaves)
 
     call.__name__ = call.__qualname__ = f"exported_{function.fun_name}"
     made = custom_vjp(call)

@@ -10,12 +10,15 @@ from pullback.api.compiled import Jitted, jit
 from pullback.api.derivatives import vjp
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError
+from pullback.core.shardings import NamedSharding
 from pullback.core.source import api_boundary, describe
 from pullback.core.trees import TreeDef
 from pullback.engine.backend import platforms as known_platforms
+from pullback.engine.partition import mesh_of, placed_program, sharding_of
 from pullback.engine.place import current_default_device
 from pullback.engine.portable import portable_module, versions
-from pullback.export.exported import Exported
+from pullback.export.exported import Exported, Shardings
+from pullback.export.operation import constrained
 from pullback.program.interpret import run
 from pullback.program.program import Program
 
@@ -70,15 +73,22 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 def _exported(program: Program, in_tree: TreeDef, out_tree: TreeDef, platforms: Sequence[str]) -> Exported:
     modules = {name: portable_module(program, name) for name in platforms}
     types = program.input_types, program.output_types
-    make_vjp = functools.partial(_exported_vjp, program, platforms)
-    return Exported(program.name, (in_tree, out_tree), types, modules, versions(), make_vjp)
+    mesh = mesh_of(program)
+    mesh = None if mesh is None else mesh.abstract_mesh
+
+    def without_devices(sharding: NamedSharding | None) -> NamedSharding | None:
+        return None if sharding is None or mesh is None else NamedSharding(mesh, sharding.spec)
+
+    takes = [without_devices(variable.sharding) for variable in program.inputs]
+    gives = [without_devices(sharding_of(out)) for out in program.outputs]
+    make_vjp = functools.partial(_exported_vjp, program, takes, gives, platforms)
+    return Exported(program.name, (in_tree, out_tree), types, (takes, gives), mesh, modules, versions(), make_vjp)
 
 
-def _exported_vjp(program: Program, platforms: Sequence[str]) -> Exported:
+def _exported_vjp(program: Program, takes: Shardings, gives: Shardings, platforms: Sequence[str]) -> Exported:
     """See `Exported.vjp`."""
-    inexact_in, inexact_out = (
-        [is_inexact(type.dtype) for type in types] for types in (program.input_types, program.output_types)
-    )
+    types = program.input_types, program.output_types
+    inexact_in, inexact_out = ([is_inexact(type.dtype) for type in some] for some in types)
     count = len(inexact_in)
 
     def backward(*leaves: Any) -> Any:
@@ -88,12 +98,14 @@ def _exported_vjp(program: Program, platforms: Sequence[str]) -> Exported:
             return tuple([out for out, flag in zip(outs, inexact_out) if flag])
 
         _, pull = vjp(forward, *[leaf for leaf, flag in zip(leaves, inexact_in) if flag])
-        return pull(leaves[count:])
+        return tuple(constrained(pull(leaves[count:]), [one for one, flag in zip(takes, inexact_in) if flag]))
 
     backward.__name__ = f"vjp_{program.name}"
     given = [*program.input_types, *[type.strong() for type, flag in zip(program.output_types, inexact_out) if flag]]
     traced = jit(backward).trace(*given)
+    lie = (*takes, *[one for one, flag in zip(gives, inexact_out) if flag])
+    pulled = placed_program(traced.program, lie) if any(lie) else traced.program
     try:
-        return _exported(traced.program, traced.in_tree, traced.out_tree, platforms)
+        return _exported(pulled, traced.in_tree, traced.out_tree, platforms)
     except ExportError as error:
         raise ExportError(f"The derivative of {program.name} cannot be exported, since {error}") from None
