@@ -5,6 +5,7 @@ from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
 from pullback import distributed as distributed
+from pullback import export as export
 from pullback import flatten_util as flatten_util
 from pullback import image as image
 from pullback import lax as lax
@@ -13,6 +14,7 @@ from pullback import nn as nn
 from pullback import numpy as numpy
 from pullback import optimizers as optimizers
 from pullback import parallel as parallel
+from pullback import profiler as profiler
 from pullback import random as random
 from pullback import scipy as scipy
 from pullback import sharding as sharding

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.execution import engine
+
 
 class Device:
     """One processor that XLA drives.
@@ -64,6 +66,23 @@ class Device:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Device, (self.platform, self.id)
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """How much of its memory is in use, and what was, as its platform counts it.
+
+        Returns:
+            Numbers by their names, such as `bytes_in_use`, `peak_bytes_in_use` and `bytes_limit`; None where the platform does
+            not count, as the CPU.
+
+        Raises:
+            DeviceError: there is no such device.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.devices("cpu")[0].memory_stats() is None
+            True
+        """
+        return engine().memory_stats(self)
 
     def __repr__(self) -> str:
         return f"{self.platform}({self.id})"

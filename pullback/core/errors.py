@@ -9,11 +9,11 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError",
-    "DtypeError", "EscapedTracerError", "Fenced", "GradientError", "KeyReuseError", "LeafError", "MissingRule",
-    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError", "ProgramsDiffer", "PullbackError",
-    "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError", "TierMismatch",
-    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard", "UnknownAxis",
-    "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError",
+    "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError",
+    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
+    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 
@@ -762,6 +762,50 @@ class ProgramError(PullbackError, ValueError):
         >>> program = pb.xpr(lambda x: noted(x, note="a remark"), 1.0)
         >>> Program.from_json(program.to_json(), {"noted": noted}) == program
         True
+    """
+
+
+class ExportError(PullbackError, ValueError):
+    """A function cannot be exported, or bytes are no export that can be read here.
+
+    What is exported runs without the Python that it was made by. So it cannot call Python: callbacks, prints, and the few
+    functions that NumPy or SciPy compute for compiled code too are refused, each by its name.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     pb.debug.print("x is {}", x)
+        ...     return 2.0 * x
+        >>> pb.export.export(pb.jit(f))(1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ExportError: jit of f ... cannot be exported, since its operation callback calls Python, ...
+
+    Cure: leave it out of what is exported.
+        >>> pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).call(1.0)
+        2.0:f32[]:cpu(0)
+    """
+
+
+class ForeignExecutable(ExportError):
+    """An executable was made by another jaxlib, for another processor, or for a platform that is not here.
+
+    It is machine code: where it was not made for, it may compute something else, or end the process. So it is not loaded there.
+
+    Fails: here it is this process that seems to have another jaxlib.
+        >>> from unittest import mock
+        >>> import pullback as pb
+        >>> data = pb.jit(lambda x: 2.0 * x).lower(1.0).compile().serialize()
+        >>> with mock.patch("pullback.engine.shipping.fingerprint", lambda there, options: {"jaxlib": "0.0.1"}):
+        ...     pb.export.load_executable(data)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ForeignExecutable: This executable of <lambda> was made for another machine: its jaxlib was ...
+
+    Cure: export the function as StableHLO, which is compiled where it is loaded.
+        >>> data = pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).serialize()
+        >>> pb.export.deserialize(data).call(1.0)
+        2.0:f32[]:cpu(0)
     """
 
 

@@ -173,6 +173,14 @@ class Backend(ABC):
         """Host values in a buffer on a device. Memory may be shared unless `copy`: nobody may write to it while the buffer is
         in use."""
 
+    def memory_stats(self, index: int) -> dict[str, int] | None:
+        """How much of a device's memory is in use, and what else the platform counts; None if it does not."""
+        return None
+
+    def memory_profile(self) -> bytes:
+        """What the memory of the devices holds, as pprof reads it. Raises `DeviceError` if the platform does not know."""
+        raise DeviceError(f"Platform {self.platform!r} does not say what its memory holds.")
+
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
         return lambda host: self.put(host, type)

@@ -11,7 +11,8 @@ from typing import Any
 import pullback.engine.xla  # noqa: F401  (registers the CPU)
 from pullback.core.array import Array, ShardedArray, as_array, placed_type
 from pullback.core.bounded import Bounded
-from pullback.core.devices import DEFAULT_DEVICE
+from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.errors import DeviceError
 from pullback.core.primitive import Primitive
 from pullback.core.reports import report
 from pullback.engine import cache
@@ -99,6 +100,18 @@ def placed(
     """The options for computing where the arrays are. Raises `DeviceError` if they are committed to different devices."""
     device, committed = common_device(arrays, names)
     return options._replace(device=device, committed=committed)
+
+
+def memory_stats(device: Device) -> dict[str, int] | None:
+    """How much of a device's memory is in use, and so on, by name; None if its platform does not count that.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    there = backend(device.platform)
+    if device not in there.devices:
+        raise DeviceError(f"There is no device {device}; there are {', '.join(map(str, there.devices))}.")
+    return there.memory_stats(there.devices.index(device))
 
 
 # ---- single operations ------------------------------------------------------------------------------------------------

@@ -189,6 +189,52 @@ class Jaxlib:
         return str(self.jax.mlir.mlir_module_to_xla_computation(text).as_hlo_text())
 
     @functools.cached_property
+    def stablehlo_version(self) -> str:
+        """The version of StableHLO in which modules are written for others: that of twelve weeks before this jaxlib."""
+        dialect = _import_module("jaxlib.mlir.dialects.stablehlo")
+        wanted = dialect.StablehloCompatibilityRequirement.WEEK_12
+        return str(dialect.get_version_from_compatibility_requirement(wanted))
+
+    def to_portable(self, text: str) -> bytes:
+        """A StableHLO module in the form that later versions read."""
+        with _lock:
+            ir, context = self._mlir
+            dialect = _import_module("jaxlib.mlir.dialects.stablehlo")
+            with context, ir.Location.unknown():
+                return bytes(dialect.serialize_portable_artifact(ir.Module.parse(text), self.stablehlo_version, True))
+
+    def from_portable(self, data: bytes, prefix: str = "") -> tuple[str, list[tuple[str, str]]]:
+        """The text of such a module, and that of each of its functions, with its name; these are private, and have names that
+        begin with `prefix`."""
+        with _lock:
+            ir, context = self._mlir
+            with context, ir.Location.unknown():
+                read = _import_module("jaxlib.mlir.dialects.stablehlo").deserialize_portable_artifact(context, data)
+                text = str(read)
+                functions = [one for one in read.body.operations if one.operation.name == "func.func"]
+                for function in functions:
+                    name = ir.StringAttr(function.attributes["sym_name"]).value
+                    function.attributes["sym_name"] = ir.StringAttr.get(prefix + name)
+                    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+                    for notes in ("arg_attrs", "res_attrs"):  # where they lie on a mesh, which the caller says
+                        if notes in function.attributes:
+                            del function.attributes[notes]
+
+                def call(operation: Any) -> Any:
+                    if operation.name == "func.call":
+                        name = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+                        operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(prefix + name)
+                    return ir.WalkResult.ADVANCE
+
+                read.operation.walk(call)
+                written = []
+                for function in functions:
+                    name = ir.StringAttr(function.attributes["sym_name"]).value
+                    # The generic form writes the names of other libraries' functions in quotes, as our own text does
+                    written.append((name, function.operation.get_asm(print_generic_op_form=True, use_local_scope=True)))
+                return text, written
+
+    @functools.cached_property
     def lapack(self) -> tuple[str, ...]:
         """The names of LAPACK's kernels, which programs for the CPU may call from now on: without the library's start, which
         finds SciPy's LAPACK, a call would kill the process."""
@@ -258,6 +304,17 @@ def runtime_error() -> type[Exception]:
     _quiet()
     found: type[Exception] = _import_module("jaxlib._jax").JaxRuntimeError
     return found
+
+
+def profiler() -> Any:
+    """XLA's profiler."""
+    _quiet()
+    return _import_module("jaxlib._profiler")
+
+
+def running_profiler() -> Any:
+    """XLA's profiler if it may be recording; None if this process never loaded it."""
+    return sys.modules.get("jaxlib._profiler")
 
 
 def pretty_printer() -> Any:

@@ -228,6 +228,13 @@ class XlaBackend(Backend):
             return None
         return BorrowedBuffer(host, raw)
 
+    def memory_stats(self, index: int) -> dict[str, int] | None:
+        found = self.raw_devices[index].memory_stats()
+        return None if found is None else {name: int(number) for name, number in found.items()}
+
+    def memory_profile(self) -> bytes:
+        return bytes(self.client.heap_profile())
+
     def buffer_of(self, array: Array, index: int) -> Any:
         """The buffer of an Array on a device of this client, made if need be."""
         if not self.later:
