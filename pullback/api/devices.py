@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.api.shardings import places_as_leaves
-from pullback.core.array import Array, PlacedArray, as_array, find_converter, host_of
+from pullback.core.array import Array, PlacedArray, ShardedArray, as_array, find_converter, host_of
 from pullback.core.devices import Device, processes
 from pullback.core.errors import DeviceError, LeafError, ShardingError
 from pullback.core.shardings import NamedSharding, SingleDeviceSharding, as_sharding
@@ -160,12 +160,22 @@ def _put_as(leaf: Any, place: Any, path: Callable[[], str]) -> Any:
     sharding = SingleDeviceSharding(current_default_device()) if place is None else as_sharding(place, "device_put's device")
     if isinstance(sharding, NamedSharding):
         try:
-            return sharding_constraint(leaf, sharding=sharding) if isinstance(leaf, Tracer) else spread_array(leaf, sharding)
+            if isinstance(leaf, Tracer) or _exchanges(leaf, sharding):
+                return sharding_constraint(leaf, sharding=sharding)
+            return spread_array(leaf, sharding)
         except ShardingError as error:
             error.args = (f"device_put of {path()}: {error}",)
             raise
     there, index = find_device(sharding.devices[0])
     return leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, place is not None)
+
+
+def _exchanges(array: Array, sharding: NamedSharding) -> bool:
+    """Whether devices are to exchange parts of an array among themselves: where no process sees them all, and where they have
+    memory of their own."""
+    if not isinstance(array, ShardedArray) or array.sharding is sharding or array.sharding.mesh is not sharding.mesh:
+        return False
+    return not array.is_fully_addressable or sharding.devices[0].platform != "cpu"
 
 
 def _put(array: Array, there: Backend, index: int, committed: bool) -> Array:

@@ -7,7 +7,7 @@ numbers. So everything here goes by NamedShardings, which are compared before an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pullback.core.array import (
     HostArray,
     PlacedArray,
     ShardedArray,
+    aligned_empty,
     as_array,
     host_of,
     is_deleted,
@@ -26,14 +27,30 @@ from pullback.core.array import (
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
 from pullback.core.meshes import Mesh
-from pullback.core.shardings import UNCONSTRAINED, NamedSharding, PartitionSpec, names_of
+from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of
 from pullback.core.types import ArrayType
-from pullback.engine.backend import CompileOptions, backend, backend_over, spanning
+from pullback.engine.backend import CompileOptions, Executable, backend, backend_over, spanning
 from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
-from pullback.engine.waiting import wait_for_peers
+from pullback.engine.waiting import wait_for, wait_for_peers
+from pullback.program.cost import cost
+
+# Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
+# so that Ctrl-C is heard, takes 60 to 100 us.
+SHORT_FLOPS = 500_000_000
+SHORT_BYTES = 500_000_000
+
+
+def is_ready(raw: Any) -> bool:
+    """Whether a buffer has been computed, or is gone."""
+    return bool(raw.is_deleted() or raw.is_ready())
+
+
+def _is_local(mesh: Mesh) -> bool:
+    return all([device.is_local for device in mesh.devices.flat])
+
 
 # ---- shardings as XLA knows them ----------------------------------------------------------------------------------------
 
@@ -179,7 +196,36 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
         if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
             pieces = [piece._buffer for piece in pieces_of(there, array).values()]
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
+        if array.is_fully_addressable:
+            return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
     return ShardedArray(type, sharding, spread_out(there, host_of(array), type, sharding), lent=True)
+
+
+def _redivided(array: ShardedArray, sharding: NamedSharding) -> list[HostArray]:
+    """The parts of an array by another sharding, each put together from those that it has: nothing is copied twice."""
+    type = array.type
+    sources = {_corner(piece.index): (piece.index, np.asarray(host_of(piece.data))) for piece in array.global_shards}
+    made: dict[Any, HostArray] = {}
+    pieces = []
+    for place in sharding.places(type.shape):
+        out = made.get(_corner(place))
+        if out is None:
+            out = made[_corner(place)] = aligned_empty(sharding.shard_shape(type.shape), type.dtype)
+            for index, values in sources.values():
+                shared = [(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(place, index)]
+                if all([start < stop for start, stop in shared]):
+                    to, of = [
+                        tuple([slice(start - one.start, stop - one.start) for (start, stop), one in zip(shared, own)])
+                        for own in (place, index)
+                    ]
+                    out[to] = values[of]
+        pieces.append(out)
+    return pieces
+
+
+def _corner(place: Index) -> tuple[int, ...]:
+    """Where a part begins, by which parts of one division differ."""
+    return tuple([one.start for one in place])
 
 
 # ---- executables --------------------------------------------------------------------------------------------------------
@@ -193,6 +239,7 @@ class SpmdExecutable(XlaExecutable):
     takes: list[NamedSharding]
     gives: list[NamedSharding]
     placed_types: list[ArrayType]
+    is_short: bool
 
     def result_class_of(self, options: CompileOptions) -> type[Array]:
         return ShardedArray
@@ -200,6 +247,8 @@ class SpmdExecutable(XlaExecutable):
     def _ends(self, lowered: Lowered) -> tuple[list[Any], list[Any]]:
         there, program = self.backend, self.program()
         self.mesh = mesh = devices_of(lowered.mesh)  # type: ignore[arg-type]
+        takes = cost(program)
+        self.is_short = max(takes.flops / SHORT_FLOPS, takes.bytes / SHORT_BYTES) < mesh.size and _is_local(mesh)
         whole = NamedSharding(mesh, PartitionSpec())
 
         def on_mesh(sharding: NamedSharding | None) -> NamedSharding:
@@ -226,6 +275,25 @@ class SpmdExecutable(XlaExecutable):
         self.placed_types = [type.placed(own, type.varying) for type, own in pairs]
         constants = [self._buffer_on_mesh(one, on_mesh(own)) for one, own in zip(lowered.constants, spread)]
         return constants, handlers
+
+    def _executor(self) -> Callable[[list[Any]], Sequence[Any]]:
+        return self._run_in_turn if self.mesh.size > 1 and self.backend.platform == "cpu" else super()._executor()
+
+    def inlined(self) -> tuple[str, dict[str, Any]] | None:
+        return Executable.inlined(self) if self.mesh.size > 1 else super().inlined()
+
+    def _run_in_turn(self, buffers: list[Any]) -> Sequence[Any]:
+        """Run when the program before has ended. Where two whose devices wait for each other run at once on the CPU, each may
+        hold threads that the other one needs: then XLA ends the process. A short one has ended when this returns."""
+        there = self.backend
+        with there.launching:
+            if there.running is not None and not is_ready(there.running):
+                (wait_for_peers if there.spans else wait_for)(there.running)
+            outs = super()._executor()(buffers)
+            there.running = outs[-1] if outs else None
+            if self.is_short and outs:
+                outs[-1].block_until_ready()
+        return outs
 
     def _buffer_on_mesh(self, array: Array, wanted: NamedSharding) -> Any:
         """The buffer of an Array that lies as it is wanted, made of its values if it lies nowhere in particular."""

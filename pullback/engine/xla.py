@@ -166,6 +166,10 @@ class XlaBackend(Backend):
             os.register_at_fork(after_in_child=self._lose_threads)
         self.batched_put = lib.jax.batched_device_put
         self.spread: Bounded[tuple[NamedSharding, int], Any] = Bounded(MAX_TYPES)  # shardings over meshes as jaxlib's objects
+        self.launching, self.running = (
+            threading.RLock(),
+            None,
+        )  # of programs on several devices: the last result of the last one
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
         self._agreed: Bounded[str, bool] = Bounded(MAX_AGREED)  # the programs on which the processes agree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import threading
 from typing import Any
 
 import ml_dtypes
@@ -363,3 +364,20 @@ def test_captured_and_static() -> None:
     moved = pb.device_put(np.arange(8, dtype="f4"), on(LINE))
     g = pb.jit(lambda x: x * w), pb.jit(lambda x: x * moved)
     assert [one(w).sharding.spec for one in g] == [P("x"), P("x")]
+
+
+def test_many_calls_at_once_end() -> None:
+    """XLA ends the process where programs that wait for each other's devices run at once, with more devices than processors."""
+    weights = [pb.device_put(w.astype("f4"), on(LINE)) for w in W]
+    x = pb.device_put(X.astype("f4"), on(LINE, "x"))
+    compiled = pb.jit(step)
+    results: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: results.append([compiled(weights, x) for _ in range(50)][-1][0])) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    last = [compiled(weights, x) for _ in range(200)][-1][0]
+    for thread in threads:
+        thread.join()
+    np.testing.assert_allclose([float(one) for one in results], float(last), rtol=1e-6)
