@@ -29,6 +29,7 @@ from pullback.core.context import Inherited
 from pullback.core.devices import Device, processes
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
+from pullback.core.forks import lock_across_forks
 from pullback.core.shardings import NamedSharding
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
@@ -166,10 +167,8 @@ class XlaBackend(Backend):
             os.register_at_fork(after_in_child=self._lose_threads)
         self.batched_put = lib.jax.batched_device_put
         self.spread: Bounded[tuple[NamedSharding, int], Any] = Bounded(MAX_TYPES)  # shardings over meshes as jaxlib's objects
-        self.launching, self.running = (
-            threading.RLock(),
-            None,
-        )  # of programs on several devices: the last result of the last one
+        self.launching = lock_across_forks()  # programs on several devices run one after the other
+        self.running: Any = None  # the last result of the last of them
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
         self._agreed: Bounded[str, bool] = Bounded(MAX_AGREED)  # the programs on which the processes agree
