@@ -201,7 +201,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
     host = host_of(array)
     if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
-        digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8)).hexdigest()
+        digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
         spanning.agree(f"the values of {type} that is put on {sharding.place}", digest[:16])
     return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 

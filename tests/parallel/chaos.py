@@ -16,7 +16,7 @@ import numpy as np
 import pullback as pb
 import pullback.numpy as pnp
 
-HEARTBEAT, WAKES_AFTER, SHORT = 2.0, 4.0, 0.3  # seconds
+HEARTBEAT, WAKES_AFTER, SHORT = 1.5, 3.0, 0.2  # seconds
 folder, steps = pathlib.Path(sys.argv[1]), int(sys.argv[2])
 checkpoint = folder / "checkpoint.npz"
 d = pb.distributed
