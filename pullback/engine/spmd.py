@@ -6,6 +6,7 @@ numbers. So everything here goes by NamedShardings, which are compared before an
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -183,7 +184,11 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
         if array.is_fully_addressable:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
-    return ShardedArray(type, sharding, spread_out(there, host_of(array), type, sharding), lent=True)
+    host = host_of(array)
+    if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
+        digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
+        spanning.agree(f"the values of {type} that is put on {sharding.place}", digest[:16])
+    return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
 def _redivided(array: ShardedArray, sharding: NamedSharding) -> list[HostArray]:
