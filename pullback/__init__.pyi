@@ -4,6 +4,7 @@ from pullback import checks as checks
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
+from pullback import distributed as distributed
 from pullback import export as export
 from pullback import flatten_util as flatten_util
 from pullback import image as image

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 __all__ = [
     "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
-    "EscapedTracerError", "ExportError", "ForeignExecutable", "GradientError", "KeyReuseError", "LeafError", "MissingRule",
-    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "ProgramError", "PullbackError", "RefError", "ShapeError",
-    "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError", "TierMismatch",
-    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard", "UnknownAxis",
-    "UnknownRule", "UnsupportedJaxlib",
+    "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError", "LeafError",
+    "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError", "ProgramsDiffer",
+    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
+    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard",
+    "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 
@@ -654,6 +654,82 @@ class NotLocal(ShardingError):
     Cure: a mesh of devices; and for values that other processes hold, `x.addressable_shards`, or `pb.parallel.gather(x)`.
         >>> pb.device_put(pb.numpy.ones(4), pb.NamedSharding(pb.make_mesh((1,), ("data",)), pb.P("data")))
         [1. 1. 1. 1.]:f32[4]@(data):cpu(0)
+    """
+
+
+class WorldError(PullbackError, RuntimeError):
+    """The processes of a world do not find each other, or do not agree.
+
+    Before any of them calls XLA, which would end the process, they meet at plain sockets: who is missing, who was started
+    twice, and in which versions they differ is said there. What another process did, or did not do, comes as such an error.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.distributed.get_value("the learning rate")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+
+    Cure: start all processes, each with its own number and the address of number 0, and have each call `initialize` first;
+    `python -m pullback.launch -n 2 script.py` starts them on one machine. A process by itself can ask how many there are.
+        >>> pb.distributed.is_initialized(), pb.distributed.process_count()
+        (False, 1)
+    """
+
+
+class ProgramsDiffer(WorldError):
+    """Processes were about to run different programs together, which XLA would wait for without an end.
+
+    Fails: as if two processes had said these values.
+        >>> from pullback.parallel.world import compare
+        >>> compare("the compiled programs", {0: "jit(step) 5e0b", 1: "jit(evaluate) 77aa"})
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ProgramsDiffer: The processes differ in the compiled programs: rank 0 has jit(step) 5e0b; ...
+
+    Cure: every process calls the same functions in the same order, with arrays of the same types; what only one of them is
+    to do, such as printing, comes after.
+        >>> compare("the compiled programs", {0: "jit(step) 5e0b", 1: "jit(step) 5e0b"}) is None
+        True
+    """
+
+
+class PeerLost(WorldError):
+    """Another process of the world has ended, or has not been heard of for so long that it counts as lost.
+
+    What needs it can never be computed. Arrays that had been computed before are alive: write them down, and end, or go on with
+    those that are left (`pb.distributed.elastic.reform`).
+
+    Fails: as if the keeper had said so.
+        >>> from pullback.parallel.liveness import Losses
+        >>> Losses(lost={1: "its process (pid 4711 on node7) has ended"}).raise_if_lost()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended.
+
+    Cure: find out there why it ended. Here nobody is lost.
+        >>> Losses().raise_if_lost() is None
+        True
+    """
+
+    ranks: tuple[int, ...] = ()  # those that are lost
+
+
+class Fenced(WorldError):
+    """This process was taken for lost, since no heartbeat came from it for too long, and the others have gone on without it.
+
+    It may have been stopped, or have waited for something that does not let other threads run.
+
+    Fails: as if the keeper had said so.
+        >>> from pullback.parallel.liveness import Losses
+        >>> Losses(fenced="no heartbeat came from it for 10 s").raise_if_lost()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.Fenced: This process was taken for lost (no heartbeat came from it for 10 s), and the others ...
+
+    Cure: let it end; or give processes more time, `pb.distributed.initialize(..., heartbeat_timeout_seconds=100)`.
+        >>> Losses().raise_if_lost() is None
+        True
     """
 
 

@@ -48,6 +48,9 @@ _CALLED = {
         "Client.deserialize_executable",
         "batched_device_put",
         "array_result_handler",
+        "get_distributed_runtime_service",
+        "get_distributed_runtime_client",
+        "make_gloo_tcp_collectives",
         "collect_garbage",
         "set_tracebacks_enabled",
         "mlir.mlir_module_to_xla_computation",
@@ -243,6 +246,23 @@ class Jaxlib:
             kernels.initialize()
             return tuple(found)
 
+    def join(self, address: str, rank: int, host: str) -> tuple[Any, dict[str, Any]]:
+        """Join the processes that the coordination service at an address serves: what keeps this process among them, and the
+        arguments of a CPU client that computes with the others by gloo, whose connections end at `host` here.
+
+        All of them must be there, and come by different numbers: else this ends the process.
+        """
+        client = self.jax.get_distributed_runtime_client(
+            address,
+            rank,
+            heartbeat_timeout=NEVER,  # at which XLA would end the process; we have heartbeats of our own
+            shutdown_on_destruction=False,
+            use_compression=True,
+        )
+        client.connect()
+        collectives = self.jax.make_gloo_tcp_collectives(client, hostname=host)
+        return client, {"distributed_client": client, "node_id": rank, "collectives": collectives}
+
     def plugin_client(self, name: str, library: str) -> Any:
         """The PJRT client of a plugin, given the path of its shared library."""
         if not self.jax.pjrt_plugin_loaded(name):
@@ -260,6 +280,17 @@ def _quiet() -> None:
 def _import_module(name: str) -> Any:
     """A module of jaxlib's: some of them, imported in part, cannot be imported again, or end the process when they are."""
     return uninterrupted(functools.partial(importlib.import_module, name))
+
+
+NEVER = 10**8  # seconds
+
+
+def coordination_service(address: str, count: int) -> Any:
+    """The service at which the processes that compute together find each other, for as long as the object is alive. Whoever can
+    reach the address can reach it."""
+    _quiet()
+    module = _import_module("jaxlib._jax")
+    return module.get_distributed_runtime_service(address, count, heartbeat_timeout=NEVER, shutdown_timeout=1)
 
 
 def pytrees() -> Any:

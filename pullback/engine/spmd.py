@@ -29,12 +29,12 @@ from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingM
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of
 from pullback.core.types import ArrayType
-from pullback.engine.backend import CompileOptions, Executable, backend
+from pullback.engine.backend import CompileOptions, Executable, backend, backend_over, spanning
 from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
-from pullback.engine.waiting import wait_for
+from pullback.engine.waiting import wait_for, wait_for_peers
 from pullback.program.cost import cost
 
 # Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
@@ -130,7 +130,15 @@ def pieces_of(there: Any, array: ShardedArray) -> dict[Device, Array]:
         host_of(array)  # raises
     type = array.type.with_shape(array.sharding.shard_shape(array.type.shape))
     held: dict[Device, Array] = {}
-    for device, piece in zip([device for device in array.sharding.devices if device.is_local], raw._arrays, strict=True):
+    local = [device for device in array.sharding.devices if device.is_local]
+    if there is spanning.backend:  # what this process computes by itself it computes by another client, in the same memory
+        wait_for_peers(raw)
+        alone = backend(there.platform)
+        for device, piece in zip(local, raw._arrays, strict=True):
+            own = alone.put(_seen(there, piece, type), type, alone.devices.index(device))
+            held[device] = PlacedArray(type, None, own)
+        return held
+    for device, piece in zip(local, raw._arrays, strict=True):
         own = lib.jax.ArrayImpl(there.aval(type), there.sharding_of(device), [piece], True, _skip_checks=True)
         held[device] = PlacedArray(type, None, own)
     return held
@@ -166,6 +174,8 @@ def gathered(there: Any, array: ShardedArray) -> HostArray | None:
 
 def _seen(there: Any, piece: Any, type: ArrayType) -> HostArray:
     """The values of one part, as NumPy sees them."""
+    if type.size == 0:
+        return np.empty(type.shape, type.dtype)
     seen = np.asarray(memoryview(piece)) if there.platform == "cpu" else np.asarray(piece)
     return seen if seen.dtype is type.dtype else seen.view(type.dtype)
 
@@ -177,7 +187,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
         raise NotLocal(f"{mesh} has no devices on which an array could lie: make a mesh of devices (pb.make_mesh).")
     if UNCONSTRAINED in sharding.spec:
         raise ShardingError(f"{sharding.spec} leaves it open how an array lies; only constraints in compiled functions may.")
-    there: Any = backend(sharding.devices[0].platform)
+    there: Any = backend_over(sharding.devices)
     type = array.type
     sharding.shard_shape(type.shape)
     if isinstance(array, ShardedArray) and not is_deleted(array):
@@ -278,7 +288,7 @@ class SpmdExecutable(XlaExecutable):
         there = self.backend
         with there.launching:
             if there.running is not None and not is_ready(there.running):
-                wait_for(there.running)
+                (wait_for_peers if there.spans else wait_for)(there.running)
             outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
             if self.is_short and outs:
