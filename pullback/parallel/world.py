@@ -213,7 +213,7 @@ def _leave() -> None:
         return
     error = getattr(sys, "last_value", None)
     if error is not None:
-        return _go(_worlds[0], f"its program ended with {type(error).__name__}: {error}"[:500])
+        return _go(_worlds[0], "its program ended with " + f"{type(error).__name__}: {error}"[:500].removesuffix(": "))
     try:
         shutdown()
     except WorldError as lost:
