@@ -29,6 +29,8 @@ Shardings = Sequence[NamedSharding | None]
 class Exported(Keyed):
     """A function for arguments of certain types, as StableHLO: what `pb.export.export(f)(*args)` and `deserialize` return.
 
+    Pickles of it have no derivatives, as its bytes have none unless `serialize` is asked for them.
+
     Attributes:
         fun_name: the function's name.
         in_tree: the structure of `(args, kwargs)`, without static arguments. in_types: the types of its leaves.
@@ -290,6 +292,12 @@ class Exported(Keyed):
             'exported <lambda>'
         """
         return f"exported {self.fun_name}"
+
+    def __copy__(self) -> Exported:  # nothing of it changes
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Exported:
+        return self
 
     def __reduce__(self) -> Any:
         return deserialize, (self.serialize(),)

@@ -36,7 +36,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 
     Returns:
         A function of `fun`'s arguments, or of `ArrayType`s in their place, that returns an `Exported`. Static arguments are in
-        it, and so are the arrays that `fun` closes over. Donation is forgotten.
+        it, and so are the arrays that `fun` closes over. Donation and `compiler_options` stay behind.
 
     Raises:
         TypeError: `fun` is not jitted. ValueError: a platform is not known.
