@@ -8,12 +8,12 @@ PULLBACK_TRACEBACKS=all brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
-    "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError", "LeafError",
-    "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError", "ProgramsDiffer",
-    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
-    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard",
-    "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError",
+    "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError",
+    "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError",
+    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
+    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 

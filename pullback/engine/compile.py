@@ -15,6 +15,7 @@ from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 from pullback.core.primitive import Primitive
 from pullback.core.reports import report
+from pullback.core.shardings import on_one_mesh
 from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
 from pullback.engine.lower import operation_program
@@ -90,7 +91,7 @@ def forget_executables() -> None:
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """Compile, if that has not been done yet, and run where the arrays are."""
     if any([array.__class__ is ShardedArray for array in arrays]):
-        program = placed_program(program, tuple([placed_type(array).sharding for array in arrays]))
+        program = placed_program(program, tuple([type.sharding for type in on_one_mesh([*map(placed_type, arrays)])]))
     return compile_program(program, placed(DEFAULT_OPTIONS, arrays) if placement.several else DEFAULT_OPTIONS)(arrays)
 
 
@@ -122,7 +123,7 @@ _operations: Bounded[Any, Program] = Bounded(MAX_OPERATIONS)
 def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Evaluate one operation by compiling its lowering; compiled once for each combination of types and parameters."""
     arrays = [as_array(arg) for arg in args]
-    types = tuple([placed_type(array) for array in arrays])
+    types = on_one_mesh([*map(placed_type, arrays)])
     key: Any = (primitive, types, *[(name, param_key(value)) for name, value in sorted(params.items())])
     try:
         program = _operations.get(key)

@@ -6,6 +6,7 @@ numbers. So everything here goes by NamedShardings, which are compared before an
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from pullback.core.array import (
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
 from pullback.core.meshes import Mesh
-from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of
+from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable, backend, backend_over, spanning
 from pullback.engine.executables import XlaExecutable
@@ -82,24 +83,9 @@ def named_sharding(mesh: Mesh, found: Any, ndim: int) -> NamedSharding | None:
     if found.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     tiles = np.reshape(found.tile_assignment_devices(), found.tile_assignment_dimensions())
-    parts, places = tiles.shape[:ndim], np.empty((mesh.size, tiles.ndim), np.int64)
+    places = np.empty((mesh.size, tiles.ndim), np.int64)
     places[tiles.reshape(-1)] = np.indices(tiles.shape).reshape(tiles.ndim, -1).T  # for each device its tile
-    by_axis = places.reshape(*mesh.axis_sizes, tiles.ndim)
-    entries = []
-    for axis in range(ndim):
-        steps = {}
-        for number, (name, size) in enumerate(mesh.shape.items()):
-            if size > 1 and (step := int(by_axis[tuple([int(i == number) for i in range(len(mesh.shape))])][axis])):
-                steps[name] = step
-        entries.append(tuple(sorted(steps, key=steps.__getitem__, reverse=True)))
-    try:
-        made = NamedSharding(mesh, PartitionSpec(*entries))
-    except ShardingError:  # an axis of the mesh divides two axes of the array, each in part
-        return None
-    fits = made.parts(ndim) == parts and [tuple([one.start for one in place]) for place in made.places(parts)] == [
-        tuple(place) for place in places[:, :ndim].tolist()
-    ]
-    return made if fits else None
+    return sharding_of_tiles(mesh, places[:, :ndim], tiles.shape[:ndim])
 
 
 # ---- arrays -------------------------------------------------------------------------------------------------------------
@@ -198,7 +184,11 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
         if array.is_fully_addressable:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
-    return ShardedArray(type, sharding, spread_out(there, host_of(array), type, sharding), lent=True)
+    host = host_of(array)
+    if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
+        digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
+        spanning.agree(f"the values of {type} that is put on {sharding.place}", digest[:16])
+    return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
 def _redivided(array: ShardedArray, sharding: NamedSharding) -> list[HostArray]:

@@ -9,17 +9,15 @@ import textwrap
 
 HEAD = """\
 import os, signal, sys, time
-import numpy as np
-import pullback as pb
 rank = int(os.environ["PULLBACK_PROCESS_ID"])
-d = pb.distributed
 """
+PULLBACK = "import numpy as np\nimport pullback as pb\nd = pb.distributed\n"
 
 
 def command(path, script, count, *options):
-    """The command line that runs a script in so many processes."""
+    """The command line that runs a script in so many processes; pullback is imported where it is used."""
     file = path / "script.py"
-    file.write_text(HEAD + textwrap.dedent(script))
+    file.write_text(HEAD + (PULLBACK if "d.initialize" in script else "") + textwrap.dedent(script))
     return [sys.executable, "-m", "pullback.launch", "-n", str(count), *options, str(file)]
 
 

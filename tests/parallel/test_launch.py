@@ -10,13 +10,6 @@ from launching import by_rank, command, environment, launch
 
 from pullback.launch import main
 
-PRINTS = """
-print("one", rank, sys.argv[1:])
-sys.stdout.write("no end of line")
-print("to stderr", file=sys.stderr)
-sys.stdout.buffer.write(b"\\xff\\n")
-"""
-
 
 def test_lines_have_the_rank_in_front(tmp_path):
     line = [

@@ -139,10 +139,10 @@ def test_who_has_left_is_not_waited_for(tmp_path):
 def test_the_keeper_is_lost(tmp_path):
     script = """
     d.initialize()
-    d.barrier()
-    if rank == 0:
-        os.kill(int(os.environ["PULLBACK_KEEPER"]), signal.SIGKILL)
     try:
+        d.barrier()
+        if rank == 0:
+            os.kill(int(os.environ["PULLBACK_KEEPER"]), signal.SIGKILL)
         d.barrier("never")
     except pb.errors.PeerLost as error:
         print(error)
