@@ -10,11 +10,11 @@ from __future__ import annotations
 __all__ = [
     "AxisError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError", "CorruptCheckpoint",
     "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable",
-    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NonConcreteBooleanIndexError",
-    "NotLinear", "NotLocal", "PeerLost", "ProgramError", "ProgramsDiffer", "PullbackError", "RefError", "ShapeError",
-    "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError", "TierMismatch",
-    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard", "UnknownAxis",
-    "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NoDevices",
+    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError", "ProgramsDiffer",
+    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
+    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 
@@ -547,6 +547,39 @@ class DeviceError(PullbackError, ValueError):
     Cure: choose among the devices that exist, and move arrays with `device_put`.
         >>> pb.device_put(pb.numpy.ones(2), pb.devices()[0])
         [1. 1.]:f32[2]:cpu(0)
+    """
+
+
+class PluginMissing(DeviceError):
+    """The plugin for a kind of accelerator is not installed, or does not go with the jaxlib that is.
+
+    Fails: where there is none.
+        >>> import pullback as pb
+        >>> pb.devices("rocm")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.PluginMissing: No plugin for platform 'rocm' is installed: install ...
+
+    Cure: install it, as the message says; for NVIDIA's devices, `pip install 'pullback[cuda]'`.
+        >>> pb.devices("cpu")[0]
+        cpu(0)
+    """
+
+
+class NoDevices(DeviceError):
+    """The plugin for a kind of accelerator is installed, and finds no device.
+
+    Fails: as if the plugin had said so.
+        >>> import pullback as pb
+        >>> raise pb.errors.NoDevices("The plugin for 'cuda' finds no device: No visible GPU devices.")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices.
+
+    Cure: see whether the driver sees devices, and whether a variable of the environment hides them. What a program would take
+    on devices that are not there can be planned all the same.
+        >>> pb.parallel.plan(lambda x: x + 1.0, pb.ArrayType((8,), "float32"), mesh={"data": 8}, target="cpu").memory.arguments
+        32
     """
 
 
