@@ -8,12 +8,13 @@ PULLBACK_TRACEBACKS=all brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError",
-    "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError",
-    "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError",
-    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
-    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "AxisError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError", "CorruptCheckpoint",
+    "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable",
+    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NonConcreteBooleanIndexError",
+    "NotLinear", "NotLocal", "PeerLost", "ProgramError", "ProgramsDiffer", "PullbackError", "RefError", "ShapeError",
+    "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError", "TierMismatch",
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError", "UnevenShard", "UnknownAxis",
+    "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 
@@ -847,6 +848,63 @@ class UnsupportedJaxlib(PullbackError, ImportError):
     Cure: install one of the versions that the message names.
         >>> Jaxlib().version.count(".")
         2
+    """
+
+
+class CheckpointError(PullbackError, RuntimeError):
+    """A checkpoint could not be written, or is not there.
+
+    Fails:
+        >>> import tempfile, pullback as pb
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> pb.checkpoint.restore(directory.name)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.CheckpointError: There is no checkpoint in ...
+
+    Cure: `pb.checkpoint.steps(directory)` lists those that there are; `pb.checkpoint.save` writes one.
+        >>> pb.checkpoint.steps(directory.name)
+        []
+        >>> directory.cleanup()
+    """
+
+
+class CorruptCheckpoint(CheckpointError):
+    """A file of a checkpoint, or of safetensors, is missing or damaged; the message names it.
+
+    Fails:
+        >>> import os, tempfile, pullback as pb
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(directory.name, "weights.safetensors")
+        >>> with open(path, "wb") as file:
+        ...     file.write(b"nonsense")
+        8
+        >>> pb.checkpoint.load_safetensors(path)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.CorruptCheckpoint: ...weights.safetensors: ...
+
+    Cure: restore another version (`pb.checkpoint.steps(directory)`), or copy the file again.
+        >>> pb.checkpoint.save_safetensors(path, {"w": pb.numpy.ones(2)})
+        >>> pb.checkpoint.load_safetensors(path)
+        {'w': [1. 1.]:f32[2]:cpu(0)}
+        >>> directory.cleanup()
+    """
+
+
+class MissingPackage(PullbackError, ImportError):
+    """A package is needed that is not installed, since few programs need it; the message says how to install it.
+
+    Fails: here it is a module of another name that is looked for.
+        >>> from pullback.checkpoints.stores import package
+        >>> package("nonsense")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.MissingPackage: Checkpoints need nonsense, ...
+
+    Cure: install it, `pip install 'pullback[checkpoint]'`.
+        >>> package("json").__name__
+        'json'
     """
 
 
