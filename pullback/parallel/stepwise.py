@@ -1,0 +1,3 @@
+from typing import Any
+def by_turns(*a: Any) -> Any:
+    raise NotImplementedError
