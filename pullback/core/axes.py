@@ -87,12 +87,13 @@ class MeshAxis(AxisOwner):
         return [row[list(part)].tolist() for row in rows for part in (parts or [range(self.axis.size)])]
 
     def lower(self, primitive: Primitive, write: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        assert primitive.across is not None
         return primitive.across(write, self, *args, **{name: params[name] for name in params if name != "axis_name"})
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         if self.steps is None:
             raise AxisError(
-                f"{primitive.name} over the mesh axis {self.axis.name!r} is not known while the function of a shard_map is traced:"
+                f"{primitive.name} over the mesh axis {self.axis.name!r} is not known while a shard_map's function is traced:"
                 " leave it out of pb.ensure_compile_time_eval()."
             )
         return self.steps.process(primitive, args, params)
@@ -129,8 +130,8 @@ def axis_owner(name: Hashable) -> AxisOwner:
     if name not in axes:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
         raise AxisNameError(
-            f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}), or apply pb.shard_map"
-            " over a mesh that has it."
+            f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}), or apply"
+            " pb.shard_map over a mesh that has it."
         )
     return axes[name]
 

@@ -1,4 +1,4 @@
-"""Operations across the batch elements of a named axis: `vmap(f, axis_name="i")` names one, and the axes of a mesh are such axes
+"""Operations across the batch elements of a named axis: `vmap(f, axis_name="i")` names one, and the axes of a mesh are so
 in a `shard_map`. They take trees."""
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _in_groups(name: str, axis_name: Any, groups: Any) -> dict[str, Any]:
     found = tuple([tuple([operator.index(number) for number in group]) for group in groups])
     if sorted([number for group in found for number in group]) != list(range(size)) or len({len(group) for group in found}) > 1:
         raise ValueError(
-            f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {axis_name!r} in one group, and"
-            f" groups of one size, but are {groups!r}."
+            f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {axis_name!r} in one group,"
+            f" and groups of one size, but are {groups!r}."
         )
     return {"groups": found}
 
@@ -67,7 +67,8 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -87,7 +88,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         given = _in_groups("psum", axis_name, axis_index_groups)
         return math.prod([_count(name, given) for name in several(axis_name)], start=x)
     return _over(
-        "psum", axis_name, x, lambda leaf, name, **given: over(name, collective.psum, _counted(leaf), **given), axis_index_groups
+        "psum",
+        axis_name,
+        x,
+        lambda leaf, name, **given: over(name, collective.psum, _counted(leaf), **given),
+        axis_index_groups,
     )
 
 
@@ -102,7 +107,8 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Arguments:
         x: a tree of arrays and numbers; integers become the default floating dtype.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -131,7 +137,8 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -145,7 +152,9 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [3. 3.]:f32[2]:cpu(0)
     """
-    return _over("pmax", axis_name, x, lambda leaf, name, **given: over(name, collective.pmax, leaf, **given), axis_index_groups)
+    return _over(
+        "pmax", axis_name, x, lambda leaf, name, **given: over(name, collective.pmax, leaf, **given), axis_index_groups
+    )
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -154,7 +163,8 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -168,7 +178,9 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmin(x, "i"), axis_name="i", out_axes=None)(pnp.array([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
-    return _over("pmin", axis_name, x, lambda leaf, name, **given: over(name, collective.pmin, leaf, **given), axis_index_groups)
+    return _over(
+        "pmin", axis_name, x, lambda leaf, name, **given: over(name, collective.pmin, leaf, **given), axis_index_groups
+    )
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -240,7 +252,10 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     if not 0 <= number < size:
         raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {axis_name!r}.")
     return _over(
-        "pbroadcast", name, x, lambda leaf, name: over(name, collective.all_gather, leaf, axis_size=size, axis=0, same=True)[number]
+        "pbroadcast",
+        name,
+        x,
+        lambda leaf, name: over(name, collective.all_gather, leaf, axis_size=size, axis=0, same=True)[number],
     )
 
 
@@ -252,7 +267,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         axis: where the values lie in the result.
         tiled: whether they are joined along an axis that they have.
 
@@ -377,7 +393,8 @@ def all_to_all(
         x: a tree of arrays.
         axis_name: the name of an axis, or several in a tuple: they are as one, of the product of their sizes.
         split_axis, concat_axis: axes of the values, before and after.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         tiled: whether the split axis stays.
 
     Returns:
@@ -414,7 +431,8 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
         x: a tree of arrays.
         axis_name: the name of an axis.
         axis: an axis of the values.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree.
@@ -443,7 +461,8 @@ def psum_scatter(
         x: a tree of arrays.
         axis_name: the name of an axis, or, if `tiled`, several in a tuple.
         scatter_dimension: the axis of the values that is divided among the batch elements.
-        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its own.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         tiled: whether that axis stays.
 
     Returns:
@@ -478,8 +497,8 @@ def psum_scatter(
 def pvary(x: Any, axis_name: Any) -> Any:
     """The values, taken to differ between the devices along axes of a mesh, as in a `shard_map` those do that come of shards.
 
-    What is the same on all devices need not be said to vary: it is, where it meets what does. The derivative is the sum over the
-    axes, as far as the values did not vary before. Along the axis of a vmap it does nothing.
+    What is the same on all devices need not be said to vary: it is, where it meets what does. The derivative is the sum over
+    the axes, as far as the values did not vary before. Along the axis of a vmap it does nothing.
 
     Arguments:
         x: a tree of arrays and numbers.

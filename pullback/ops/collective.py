@@ -39,7 +39,6 @@ from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_max, reduce_min
 from pullback.ops.shape import concatenate, in_front, reshape, squeeze, transpose
 
-
 Groups = tuple[tuple[int, ...], ...] | None
 
 
@@ -105,7 +104,9 @@ def by_owner(*shifted: str) -> Any:
         def vectorize(primitive, batch, args, axes, **params):
             if batch.name == params["axis_name"]:
                 groups = params.pop("groups", None)
-                return rule(batch, args, axes, **params) if groups is None else in_groups(rule, batch, args, axes, groups, params)
+                return (
+                    rule(batch, args, axes, **params) if groups is None else in_groups(rule, batch, args, axes, groups, params)
+                )
             moved = {name: params.get(name, 0) + (axes[0] == 0) for name in shifted}
             return over(params.pop("axis_name"), primitive, *args, **(params | moved)), 0 if 0 in axes else None
 
@@ -145,7 +146,9 @@ class psum(Combination):
         return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x)), None
 
     def across(write, owner, x, *, groups=None):
-        return by_parts(write, x, lambda one: write.collective("all_reduce", one, owner.groups(groups), combine="stablehlo.add"))
+        return by_parts(
+            write, x, lambda one: write.collective("all_reduce", one, owner.groups(groups), combine="stablehlo.add")
+        )
 
 
 def by_parts(write: Any, x: Any, apply: Any) -> Any:
@@ -154,7 +157,7 @@ def by_parts(write: Any, x: Any, apply: Any) -> Any:
         return apply(x)
     real = np.empty(0, x.dtype).real.dtype
     parts = [apply(write.convert(x, real, f"stablehlo.{part}")) for part in ("real", "imag")]
-    return write.op("stablehlo.complex", parts, x.type)
+    return write.op("stablehlo.complex", parts, x.type.of(shape=parts[0].shape))
 
 
 @primitive
@@ -246,7 +249,10 @@ class axis_index(Collective):
         uint32 = np.dtype(np.uint32)
         number = write.op("stablehlo.partition_id", [], write.result_type.of(uint32))
         place = owner.mesh.axis_names.index(owner.axis.name)
-        for name, divisor in (("divide", owner.mesh.axis_sizes[place + 1 :]), ("remainder", owner.mesh.axis_sizes[place : place + 1])):
+        for name, divisor in (
+            ("divide", owner.mesh.axis_sizes[place + 1 :]),
+            ("remainder", owner.mesh.axis_sizes[place : place + 1]),
+        ):
             number = write.elementwise(f"stablehlo.{name}", number, write.like(number, math.prod(divisor)))
         return write.convert(number, INT32)
 
@@ -328,9 +334,7 @@ class psum_scatter(Collective):
         def scatter(one):
             result = one.type.of(shape=tuple([1 if i == axis else size for i, size in enumerate(one.shape)]))
             rows, dimension = owner.groups(groups), f"{axis} : i64"
-            return write.collective(
-                "reduce_scatter", one, rows, result, combine="stablehlo.add", scatter_dimension=dimension
-            )
+            return write.collective("reduce_scatter", one, rows, result, combine="stablehlo.add", scatter_dimension=dimension)
 
         return write.reshaped(by_parts(write, x, scatter), write.result_type.shape)
 

@@ -3,10 +3,11 @@
 In a shard_map a value may be the same on all devices along an axis (a replicated parameter, a sum over the axis), or vary. What
 devices compute with a value that they share varies, and its derivative with respect to that value is the sum of theirs. So
 where an operation has operands that vary and others that do not, the tangents of those are made to vary first (`pvary`), which
-changes no value; its transpose is the sum over the axis. A cotangent then varies along those axes alone along which its value does.
+changes no value; its transpose is the sum over the axis. A cotangent then varies along those axes alone along which its value
+does.
 
-Along which axes that is is found out once a function has been traced as a whole (`parallel/varying.py`). Until then the operations
-here stand for what depends on it: they name values whose variation decides. They are each other's transposes.
+Along which axes that is is found out once a function has been traced as a whole (`parallel/varying.py`). Until then the
+operations here stand for what depends on it: they name values whose variation decides. They are each other's transposes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from pullback.core.axes import told_axes
 from pullback.core.primitive import Rules, primitive
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.zero import ZERO
 
 
@@ -66,7 +67,7 @@ class aligned(ByVariation):
         return (pvary_over_varying(total, like, total, axes=axes), None)
 
 
-BY_VARIATION = frozenset({psum_over_varying, pvary_over_varying, aligned})
+BY_VARIATION: frozenset[Any] = frozenset({psum_over_varying, pvary_over_varying, aligned})
 
 
 def align(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
@@ -77,5 +78,7 @@ def align(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
 
 def vary(tangent: Any, others: Sequence[Any], like: Any, axes: Any) -> Any:
     """The tangent of `like`, as what varies along the axes along which other values do."""
-    others = [one for one in others if isinstance(one, Tracer) and one is not like]  # a constant is the same everywhere
+    recording = innermost_staging()
+    known = recording is not None and not recording.evaluates  # a constant of what is recorded is the same everywhere
+    others = [one for one in others if one is not like and (isinstance(one, Tracer) or not known)]
     return tangent if tangent is ZERO or not others else pvary_over_varying(tangent, *others, like, axes=axes)

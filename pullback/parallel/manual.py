@@ -1,8 +1,8 @@
 """shard_map as an operation: every device of a mesh runs one Program on its shards of the operands.
 
 The types of the operands and results are those of whole arrays; those of the Program are of shards. `in_specs` and `out_specs`
-say how one becomes the other, over the axes `manual` of the mesh; the others are left to the partitioner. Inside, these axes are
-named ones, over which operations work between devices (`ops/collective.py`).
+say how one becomes the other, over the axes `manual` of the mesh; the others are left to the partitioner. Inside, these axes
+are named ones, over which operations work between devices (`ops/collective.py`).
 
 Every transformation derives another Program, in which it is found out anew what varies (`parallel/varying.py`), and applies
 shard_map to that. What a derivative keeps for later becomes a result: a shard that varies along axes lies in a whole array that
@@ -28,6 +28,7 @@ from pullback.core.execution import engine
 from pullback.core.meshes import AbstractMesh, Mesh
 from pullback.core.primitive import Rules, primitive
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
+from pullback.core.source import at_user_line
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.engine.lower import passed_constants
@@ -40,7 +41,6 @@ from pullback.parallel.varying import Names, Settled, flags_of, names_in, settle
 from pullback.program.program import Program
 from pullback.stablehlo.writer import TensorType
 from pullback.transforms.derive import (
-    Flags,
     active_terms,
     batch_program,
     dependent_outputs,
@@ -96,19 +96,27 @@ def bind_map(over: Over, program: Program, args: Sequence[Any], in_specs: Sequen
     return bind_holder(shard_map, *args, program=found.program, **params)
 
 
-def check_outputs(over: Over, found: Settled, out_specs: Sequence[PartitionSpec], names: Sequence[str] = ()) -> None:
+def check_outputs(
+    over: Over, found: Settled, out_specs: Sequence[PartitionSpec], names: Sequence[str] = (), function: str = ""
+) -> None:
     """Raise `VaryingOutput` for a result that differs along an axis that its spec does not name."""
     for number, (flags, spec) in enumerate(zip(found.outs, out_specs, strict=True)):
-        if wrong := names_in(over.manual, flags & ~over.axes_of(spec)):
-            name = names[number] if names else f"result {number} of {found.program.name}"
-            listed = ", ".join(map(repr, wrong))
-            shown = found.program.outputs[number].type.placed(None, frozenset(names_in(over.manual, flags)))
-            raise VaryingOutput(
-                f"shard_map: {name}, of type {shown} on each device, may differ between devices"
-                f" along {listed}, but its out_spec is {spec}, by which they share one value. Name {listed} in the out_spec, so"
-                " that the shards are joined; or make them agree first (pb.lax.psum, pmean, pmax); or, if you know that they"
-                " agree, pass check_vma=False."
-            )
+        name = names[number] if names else f"result {number}"
+        varying = frozenset(names_in(over.manual, flags))
+        refuse_varying(over, name, found.program.outputs[number].type, varying, spec, function or found.program.name)
+
+
+def refuse_varying(over: Over, name: str, type: ArrayType, varying: frozenset[Any], spec: PartitionSpec, function: str) -> None:
+    """Raise `VaryingOutput` if a result varies along an axis that its spec does not name."""
+    wrong = [axis for axis in over.manual if axis in varying and not over.axes_of(spec) & flags_of(over.manual, [axis])]
+    if wrong:
+        listed = ", ".join(map(repr, wrong))
+        raise VaryingOutput(
+            f"shard_map of {function}: {name}, of type {type.placed(None, varying)} on each device, may differ between devices"
+            f" along {listed}, but its out_spec is {spec}, by which they share one value. Name {listed} in the out_spec, so"
+            " that the shards are joined; or make them agree first (pb.lax.psum, pmean, pmax); or, if you know that they"
+            f" agree, pass check_vma=False.{at_user_line()}"
+        )
 
 
 @primitive
@@ -242,15 +250,16 @@ def pushed(order: Any, primals: Any, series: Any, *, program: Program, in_specs:
     active = nonzero_orders(series)
     with inside(own):
         made, nonzero = pushed_program(program, order, active)
-    specs = [[spec for spec, flags in zip(row, kinds) for _ in range(flags.bit_count())] for row, kinds in
-             ((in_specs, active), (out_specs, nonzero))]  # fmt: skip
+    pairs = ((in_specs, active), (out_specs, nonzero))
+    specs = [[spec for spec, flags in zip(row, kinds) for _ in range(flags.bit_count())] for row, kinds in pairs]
     operands = [*primals, *active_terms(primals, series, active)]
     found = bind_map(own, made, operands, [*in_specs, *specs[0]], [*out_specs, *specs[1]])
     return tuple(found[: len(out_specs)]), series_of(found[len(out_specs) :], nonzero, order)
 
 
 def stacked_residuals(over: Over, forward: Program, in_specs: Specs, count: int) -> tuple[Program, list[PartitionSpec]]:
-    """A forward half whose residuals, its outputs from number `count` on, have an axis in front if they vary; and their specs."""
+    """A forward half whose residuals, its outputs from number `count` on, have an axis in front if they vary; and their
+    specs."""
     flags = settled(forward, over.manual, tuple([over.axes_of(spec) for spec in in_specs]), over.check).outs[count:]
     specs = [PartitionSpec(tuple(names_in(over.manual, own))) if own else PartitionSpec() for own in flags]
 
@@ -321,7 +330,8 @@ def written(
             indexed.append(owner)
     types = [value.type.of(shape=NamedSharding(over.mesh, spec).shard_shape(value.shape)) for value, spec in zip(values, specs)]
     before, indices = dict(write.passed), [owner.index for owner in indexed]
-    with write.region(types, "sdy.return") as region:
+    with write.region(types) as region:
+        region.ends = "sdy.return"
         given = iter(region.arguments)
         taken = [next(given) for _ in program.inputs]
         write.passed.update((id(array), next(given)) for array in constants)
@@ -331,8 +341,8 @@ def written(
     write.passed = before
     for owner, index in zip(indexed, indices):
         owner.index = index
-    outer = [owner.axis.name for owner in around]
-    text = manual_text(over.mesh, over.manual, outer, [(spec, len(value.shape)) for spec, value in zip(specs, values)],
-                       [(spec, type.ndim) for spec, type in zip(out_specs, program.output_types)])  # fmt: skip
+    ins = [(spec, len(value.shape)) for spec, value in zip(specs, values)]
+    outs = [(spec, type.ndim) for spec, type in zip(out_specs, program.output_types)]
+    text = manual_text(over.mesh, over.manual, [str(owner.axis.name) for owner in around], ins, outs)
     results = [TensorType(over.whole(type, spec).shape, type.dtype) for type, spec in zip(program.output_types, out_specs)]
     return write.many("sdy.manual_computation", values, results, [region.text], **text)

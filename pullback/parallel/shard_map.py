@@ -10,7 +10,7 @@ from pullback.api.compiled import jit
 from pullback.api.functions import argument_name, check_callable, check_flags, returned_leaves, wrapped
 from pullback.core.array import as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
-from pullback.core.errors import ShardingError, UnknownAxis, VaryingOutput
+from pullback.core.errors import ShardingError, UnknownAxis
 from pullback.core.meshes import AbstractMesh, current_mesh
 from pullback.core.modes import current_mode
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
@@ -19,7 +19,7 @@ from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
 from pullback.parallel.manual import Over, bind_map, check_outputs, on_devices
 from pullback.parallel.stepwise import by_turns
-from pullback.parallel.varying import names_in, settled
+from pullback.parallel.varying import settled
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
 
@@ -61,7 +61,8 @@ def shard_map(
         A function of whole arrays, with results that are divided among the devices.
 
     Raises:
-        When the function is called: ShardingError: no mesh, or a spec that does not fit: UnknownAxis, AxisUsedTwice, UnevenShard.
+        When the function is called: ShardingError: no mesh, or a spec that does not fit: UnknownAxis, AxisUsedTwice,
+        UnevenShard.
         VaryingOutput: a result differs between devices along an axis that its spec does not name.
         StructureError: the specs are no prefix of the arguments or of the output.
 
@@ -75,8 +76,14 @@ def shard_map(
         6.0:f32[]@():cpu(0)
     """
     if f is None:
-        return functools.partial(  # type: ignore[return-value]
-            shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names, check_vma=check_vma, debug=debug
+        return functools.partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+            debug=debug,
         )
     check_callable(f, "shard_map")
     check_flags("shard_map", check_vma=check_vma, debug=debug)
@@ -122,19 +129,21 @@ class Mapping:
         mesh = self.mesh or current_mesh() or (outer[0].mesh if outer else None)
         if mesh is None:
             raise ShardingError(
-                f"shard_map of {describe(self.f)} was given no mesh: pass mesh=pb.make_mesh(...), or call it inside `with mesh:`."
+                f"shard_map of {describe(self.f)} was given no mesh: pass mesh=pb.make_mesh(...), or use `with mesh:`."
             )
         taken = [owner.axis.name for owner in outer]
         names = [self.names] if isinstance(self.names, str) else [*self.names]
-        manual = tuple([name for name in mesh.axis_names if name in (names or mesh.axis_names) and (names or name not in taken)])
+        manual = tuple(
+            [name for name in mesh.axis_names if name in (names or mesh.axis_names) and (names or name not in taken)]
+        )
         for name in names:
             if name not in mesh.shape:
                 raise UnknownAxis(f"shard_map's axis_names has {name!r}, but {mesh} has the axes {', '.join(mesh.axis_names)}.")
         for name in manual:
             if name in taken:
                 raise ShardingError(
-                    f"shard_map of {describe(self.f)} works along the axis {name!r}, but is inside another that does: there a device"
-                    " has only its own shard. Name other axes (axis_names)."
+                    f"shard_map of {describe(self.f)} works along the axis {name!r}, but is inside another that does: there a"
+                    " device has only its own shard. Name other axes (axis_names)."
                 )
         if outer and outer[0].mesh.abstract_mesh is not mesh.abstract_mesh:
             raise ShardingError(f"shard_map over {mesh} is inside one over {outer[0].mesh}: both must be over the same mesh.")
@@ -149,8 +158,8 @@ class Mapping:
                 wrong = [name for one in found.spec for name in names_of(one) if name not in over.manual]
                 if wrong or any([one is PartitionSpec.UNCONSTRAINED for one in found.spec]):
                     raise UnknownAxis(
-                        f"{part} names {wrong[0] if wrong else 'UNCONSTRAINED'!r}, along which this shard_map does not work: its"
-                        f" axes are {', '.join(over.manual)}."
+                        f"{part} names {wrong[0] if wrong else 'UNCONSTRAINED'!r}, along which this shard_map does not work:"
+                        f" its axes are {', '.join(over.manual)}."
                     )
                 return found
             if isinstance(part, NamedSharding):
@@ -179,7 +188,9 @@ class Mapping:
             try:
                 over.shard(type_of(array_leaf(leaf, lambda i=i: self.path(args, i))), spec)  # type: ignore[misc]
             except ShardingError as error:
-                error.args = (f"shard_map of {describe(self.f)}: {self.path(args, i)} with the in_spec {spec}: {error}{at_user_line()}",)
+                error.args = (
+                    f"shard_map of {describe(self.f)}: {self.path(args, i)} with the in_spec {spec}: {error}{at_user_line()}",
+                )
                 raise
         return specs
 
@@ -213,7 +224,7 @@ class Mapping:
             return unflatten(out_structure, outs)
         with mesh_axes(over.mesh, over.manual, over.check):
             types = [over.shard(leaf.type, spec) for leaf, spec in zip(leaves, specs)]
-            names = [self.path(args, i) for i in range(len(leaves))] if False else ()
+            names = [self.path(args, i).removeprefix("argument ") for i in range(len(leaves))]
             program, captures = stage(
                 of_shards, types, name=name_of(self.f), described=self.f, arguments=names, transformation="shard_map"
             )
@@ -221,11 +232,7 @@ class Mapping:
         specs = [*[PartitionSpec()] * len(captures), *specs]
         if over.check:
             found = settled(program, over.manual, tuple([over.axes_of(spec) for spec in specs]), over.check)
-            try:
-                check_outputs(over, found, out_specs, self.names_of(out_structure))
-            except VaryingOutput as error:
-                error.args = (f"{str(error).replace('shard_map:', f'shard_map of {describe(self.f)}:', 1)}{at_user_line()}",)
-                raise
+            check_outputs(over, found, out_specs, self.names_of(out_structure), describe(self.f))
         for number, (out, spec) in enumerate(zip(program.outputs, out_specs, strict=True)):
             try:
                 over.whole(out.type, spec)

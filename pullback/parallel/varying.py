@@ -1,11 +1,11 @@
 """Which values of a shard_map differ between devices, and along which axes of the mesh.
 
 This is an analysis of the Program that every device runs. An input varies along the axes that its spec names. A result varies
-where an operand does; `psum` and its like make it the same along their axis, and `axis_index`, `ppermute` and their like make it
-differ. What varies spreads through loops until nothing is added, and from the predicate of a branch to its results.
+where an operand does; `psum` and its like make it the same along their axis, and `axis_index`, `ppermute` and their like make
+it differ. What varies spreads through loops until nothing is added, and from the predicate of a branch to its results.
 
-It also replaces the operations of `ops/varying.py`, which stand for what depends on the answer. Flags of values are numbers with
-a bit for each axis.
+It also replaces the operations of `ops/varying.py`, which stand for what depends on the answer. Flags of values are numbers
+with a bit for each axis.
 """
 
 from __future__ import annotations
@@ -177,7 +177,9 @@ class _Settling:
         def own(value: Any) -> Any:
             if isinstance(value, Program):
                 return settled(value, self.names, (flags,) * len(value.inputs), self.told).program
-            return tuple(map(own, value)) if value.__class__ is tuple and any([isinstance(x, Program) for x in value]) else value
+            return (
+                tuple(map(own, value)) if value.__class__ is tuple and any([isinstance(x, Program) for x in value]) else value
+            )
 
         return {name: value if name in wired else own(value) for name, value in params.items()}
 

@@ -98,7 +98,9 @@ def listed(numbers: Iterable[int]) -> str:
 def pairs(rows: Iterable[Sequence[int]]) -> str:
     """Rows of numbers, all of one length, as the constant that attributes spell them by."""
     table = [list(row) for row in rows]
-    return f"dense<{table}> : tensor<{len(table)}x{len(table[0]) if table else 2}xi64>" if table else "dense<> : tensor<0x2xi64>"
+    return (
+        f"dense<{table}> : tensor<{len(table)}x{len(table[0]) if table else 2}xi64>" if table else "dense<> : tensor<0x2xi64>"
+    )
 
 
 class Writer:
@@ -270,7 +272,7 @@ class Writer:
         return out
 
     @contextmanager
-    def region(self, types: Sequence[TensorType], ends: str = "stablehlo.return") -> Iterator[Region]:
+    def region(self, types: Sequence[TensorType]) -> Iterator[Region]:
         """Write a region: a block with its own arguments, ended by `region.returns`. Constants stay local to it."""
         outer_lines, outer_constants = self.lines, self._constants
         self.lines, self._constants = [], {}
@@ -279,7 +281,7 @@ class Writer:
             yield region
             arguments = ", ".join([f"{value.name}: {value.type.text}" for value in region.arguments])
             head = f"^bb0({arguments}):\n" if region.arguments else ""
-            body = "\n".join([*self.lines, _return(ends, region.results)])
+            body = "\n".join([*self.lines, _return(region.ends, region.results)])
             region.text = f"{{\n{head}{body}\n}}"
         finally:
             self.lines, self._constants = outer_lines, outer_constants
@@ -336,7 +338,9 @@ class Writer:
 
 
 class Region:
-    """A block under construction: `arguments` to compute with, and what it `returns`."""
+    """A block under construction: `arguments` to compute with, and what it `returns`, by an operation that `ends` it."""
+
+    ends = "stablehlo.return"
 
     def __init__(self, arguments: list[Value]) -> None:
         self.arguments = arguments

@@ -29,7 +29,7 @@ class LinearizeTrace(JvpTrace):
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.tape = Tape(function)
-        self.told = told_axes()  # type: ignore[misc]
+        self.told = told_axes()
         self.combine = self.tape.scale  # type: ignore[method-assign]  # the tape's own method, with no call between
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
