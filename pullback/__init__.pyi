@@ -4,6 +4,8 @@ from pullback import checks as checks
 from pullback import compat as compat
 from pullback import data as data
 from pullback import debug as debug
+from pullback import distributed as distributed
+from pullback import export as export
 from pullback import flatten_util as flatten_util
 from pullback import image as image
 from pullback import lax as lax
@@ -12,6 +14,7 @@ from pullback import nn as nn
 from pullback import numpy as numpy
 from pullback import optimizers as optimizers
 from pullback import parallel as parallel
+from pullback import profiler as profiler
 from pullback import random as random
 from pullback import scipy as scipy
 from pullback import sharding as sharding
@@ -95,6 +98,7 @@ from pullback.parallel.arrays import make_array_from_process_local_data as make_
 from pullback.parallel.arrays import make_array_from_single_device_arrays as make_array_from_single_device_arrays
 from pullback.parallel.arrays import make_mesh as make_mesh
 from pullback.parallel.arrays import reshard as reshard
+from pullback.parallel.pmap import pmap as pmap
 from pullback.parallel.shard_map import shard_map as shard_map
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope

@@ -40,7 +40,11 @@ ABOVE: dict[str, set[str]] = {
     "debug": {"core", "program", "control", "api"},
     "checks": {"core", "program", "control", "api"},
     "data": set(),
+    "export": {"core", "program", "ops", "engine", "api"},
+    "profiler": {"core", "engine", "api"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "distributed": {"core", "parallel"},
+    "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else

@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.api.shardings import places_as_leaves
 from pullback.core.array import Array, PlacedArray, ShardedArray, as_array, find_converter, host_of
-from pullback.core.devices import Device
+from pullback.core.devices import Device, processes
 from pullback.core.errors import DeviceError, LeafError, ShardingError
 from pullback.core.shardings import NamedSharding, SingleDeviceSharding, as_sharding
 from pullback.core.source import api_boundary
@@ -36,8 +36,8 @@ def _platform(name: str | None) -> Backend:
 
 @api_boundary
 def devices(platform: str | None = None) -> list[Device]:
-    """The devices of a platform; the environment variable `PULLBACK_CPU_DEVICES` sets how many a CPU is divided into, or else
-    XLA's own flag in `XLA_FLAGS`, `--xla_force_host_platform_device_count`.
+    """The devices of a platform, those of all processes; the environment variable `PULLBACK_CPU_DEVICES` sets how many a CPU
+    is divided into, or else XLA's own flag in `XLA_FLAGS`, `--xla_force_host_platform_device_count`.
 
     Arguments:
         platform: `"cpu"`, or one that a plugin or `register_platform` made known; by default, the default device's.
@@ -53,7 +53,9 @@ def devices(platform: str | None = None) -> list[Device]:
         >>> pb.devices("cpu")[0]
         cpu(0)
     """
-    return list(_platform(platform).devices)
+    there = _platform(platform)
+    shared = len(processes.owners.get(there.platform, ()))
+    return [Device(there.platform, number) for number in range(shared)] if shared else list(there.devices)
 
 
 @api_boundary
@@ -74,7 +76,7 @@ def local_devices(platform: str | None = None) -> list[Device]:
         >>> pb.local_devices()[0]
         cpu(0)
     """
-    return devices(platform)
+    return list(_platform(platform).devices)
 
 
 @api_boundary
@@ -103,6 +105,11 @@ def find_device(device: Any) -> tuple[Backend, int]:
     if not isinstance(device, Device):
         raise TypeError(f"A device is one of pb.devices(), but got {device!r}.")
     there = _platform(device.platform)
+    if device not in there.devices and not device.is_local:
+        raise DeviceError(
+            f"{device} belongs to process {device.process_index}, and this is process {processes.index}: put the array on one"
+            " of pb.local_devices(), or divide it over devices of several processes."
+        )
     if device not in there.devices:
         raise DeviceError(
             f"There is no device {device}; platform {device.platform!r} has {', '.join(map(str, there.devices))}."

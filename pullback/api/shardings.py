@@ -8,7 +8,7 @@ from typing import Any
 from pullback.api.functions import Function
 from pullback.core.array import Array, PlacedArray, ShardedArray, placed_type
 from pullback.core.errors import ShardingError, ShardingMismatch
-from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding
+from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding, on_one_mesh
 from pullback.core.source import at_user_line, describe
 from pullback.core.tracing import Tracer
 from pullback.core.trees import Trees, unflatten
@@ -91,7 +91,8 @@ def lying(fun: Function, leaves: Sequence[Any], wanted: Wanted, paths: Callable[
         ShardingMismatch: an argument lies on devices in another way. UnevenShard: it cannot be divided so.
     """
     if not wanted:
-        return tuple([leaf.placed_type if leaf.__class__ is ShardedArray else leaf.type for leaf in leaves])
+        types = [leaf.placed_type if leaf.__class__ is ShardedArray else leaf.type for leaf in leaves]
+        return on_one_mesh(types)
     found = []
     for i, (leaf, want) in enumerate(zip(leaves, wanted, strict=True)):
         own = leaf.sharding if isinstance(leaf, (ShardedArray, PlacedArray)) else None
@@ -110,7 +111,7 @@ def lying(fun: Function, leaves: Sequence[Any], wanted: Wanted, paths: Callable[
                 f" {taken} on {want.mesh}. Move it there first: pb.device_put(x, sharding).{at_user_line()}"
             )
         found.append(leaf.type.placed(want, leaf.type.varying))
-    return tuple(found)
+    return on_one_mesh(found)
 
 
 def _same(own: Sharding, want: NamedSharding, leaf: Array) -> bool:

@@ -11,14 +11,17 @@ from pullback.api.functions import argument_name
 from pullback.api.shardings import lies_as
 from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
-from pullback.core.array import ShardedArray
-from pullback.core.errors import DtypeError, ShapeError, ShardingMismatch, StaticArgumentError, StructureError
+from pullback.core.array import ShardedArray, host_of
+from pullback.core.bundles import pack
+from pullback.core.errors import DtypeError, ExportError, ShapeError, ShardingMismatch, StaticArgumentError, StructureError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import TreeDef, unflatten
+from pullback.core.tree_forms import tree_data
+from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.engine.jaxlib import jaxlib
+from pullback.engine.shipping import ship
 from pullback.native.choice import Choice
 from pullback.program.program import Program
 
@@ -105,6 +108,15 @@ class _AheadOfTime:
         return unflatten(self._signature.out_structure, self.program.output_types)
 
     out_types = out_info
+
+    def _dynamic_tree(self) -> TreeDef:
+        """The structure of the arguments without those that are static."""
+        if self._signature.trees is not OWN_TREES:
+            raise ExportError("it takes another library's trees, not pullback's.")
+        structure = self._signature.structure
+        args, kwargs = unflatten(structure, range(structure.num_leaves))
+        static = {which for part in self._statics for which, _ in part}
+        return structure_of((tuple([arg for i, arg in enumerate(args) if i not in static]), kwargs))
 
     def __copy__(self) -> Self:  # nothing of it changes
         return self
@@ -324,6 +336,43 @@ class Compiled(_AheadOfTime):
             8.0
         """
         return self._signature.compile().cost_analysis()
+
+    def serialize(self) -> bytes:
+        """The executable as bytes, which `pb.export.load_executable` runs in another process, without compiling, on a machine
+        with the same processor and jaxlib. Static arguments are in it.
+
+        Returns:
+            Bytes. The arrays that the function closes over are in them.
+
+        Raises:
+            ExportError: the function calls Python, or an argument or the result has a container without a name.
+
+        Example:
+            >>> import pullback as pb
+            >>> data = pb.jit(lambda x: x + 1.0).lower(1.0).compile().serialize()
+            >>> pb.export.load_executable(data)(2.0)
+            3.0:f32[]:cpu(0)
+        """
+        try:
+            name, program, options = self.program.name, self.program, self._signature.options
+            in_tree, out_tree = tree_data(self._dynamic_tree(), "its arguments"), tree_data(self.out_tree, "its result")
+            found = ship(program, options, self._signature.donated, self._signature.compile())
+        except ExportError as error:
+            raise ExportError(f"The executable of {describe(self._fun)} cannot be exported, since {error}") from None
+        header = {
+            "name": name,
+            "in_tree": in_tree,
+            "out_tree": out_tree,
+            "in_types": list(map(str, program.input_types)),
+            "out_types": list(map(str, program.output_types)),
+            "donated": list(self._signature.donated),
+            "device": [options.device.platform, options.device.id],
+            "committed": options.committed,
+            "constants": [str(array.type) for array in found.constants],
+            "lapack": found.lapack,
+            "fingerprint": found.fingerprint,
+        }
+        return pack("executable", header, [found.code, *[host_of(array).tobytes() for array in found.constants]])
 
     def memory_analysis(self) -> dict[str, int]:
         """Bytes of arguments, outputs, temporaries and code, as XLA reports them: `temp_size_in_bytes`, ...

@@ -16,6 +16,7 @@ difflib = lazy_module("difflib")
 
 _DEVICES = "computing on several devices comes later"
 _NUMBERS = "arrays hold numbers and bools alone"
+_SIZES = "sizes are numbers when a function is traced: export it for one element, and pb.vmap its call; or for each size"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 
 # By module, then by names that share an explanation, which follows the message "module ... has no attribute ...:".
@@ -25,7 +26,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "jacobian": "it is pb.jacfwd or pb.jacrev",
         "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
         "tree_multimap tree_transpose": _TREES,
-        "pmap distributed process_index process_count": _DEVICES,
+        "process_index process_count": "they are pb.distributed.process_index and process_count",
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint",
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
@@ -40,10 +41,8 @@ ABSENT: dict[str, dict[str, str]] = {
         "custom_derivatives custom_batching": "they are pb.custom_jvp, pb.custom_vjp, pb.custom_gradient, pb.custom_vmap",
         "ad_checkpoint": "it is pb.checkpoint",
         "extend": "a primitive is a class with the decorator pb.primitive",
-        "export": "it comes later; a Program can be written as JSON: pb.xpr(f, *args).to_json()",
         "default_matmul_precision": "products are computed in the full precision of their dtype",
         "dlpack": "it is pb.numpy.from_dlpack",
-        "profiler": "it comes later; pb.jit(f).lower(*args).cost_analysis() says what a function costs",
         "ffi": "it comes later",
         "dtypes": "what it has is in pb.numpy: finfo, iinfo, issubdtype, result_type, the dtypes themselves",
         "typing Tensor tensor": "it is pb.Array, for arrays and traced values; pb.numpy.asarray makes one",
@@ -51,6 +50,20 @@ ABSENT: dict[str, dict[str, str]] = {
         "no_grad": "only what pb.grad is given is differentiated, and pb.lax.stop_gradient(x) counts as a constant",
         "func": "its functions are here: pb.grad, pb.vmap, pb.jvp, pb.vjp, pb.jacrev, pb.jacfwd, pb.hessian",
         "optim example_libraries": "optimizers are in pb.optimizers",
+    },
+    "pullback.export": {
+        "symbolic_shape symbolic_args_specs SymbolicScope is_symbolic_dim": _SIZES,
+        "register_pytree_node_serialization register_namedtuple_serialization": "it is pb.export.register_container",
+        "default_export_platform": "it is pb.devices()[0].platform",
+        "DisabledSafetyCheck": "what cannot travel is refused, always",
+        "minimum_supported_calling_convention_version maximum_supported_calling_convention_version": (
+            "bytes of another version of the format are refused by pb.export.deserialize"
+        ),
+    },
+    "pullback.profiler": {
+        "start_server stop_server": "pb.profiler.trace(log_dir) writes files, which XProf opens",
+        "ProfileOptions ProfileData": "pb.profiler.start_trace takes options as its own arguments",
+        "annotate": "it is pb.profiler.TraceAnnotation, or annotate_function, which decorates functions",
     },
     "pullback.numpy": {
         "putmask fill copyto": "arrays are immutable; write x.at[index].set(values), .add, .min, ..., and use the result",

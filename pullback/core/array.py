@@ -419,6 +419,14 @@ def text(value: HostArray, type: ArrayType, place: Any) -> str:
     return f"{np.array_str(np.asarray(shown))}:{type.strong()}:{place}"
 
 
+def shown(array: Any) -> str:
+    """An Array or Ref printed; without the values of one of which other processes hold a part."""
+    type, place = placed_type(array), array.sharding.place
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return text(np.asarray(array.host), type, place)
+    return f"{type}:{place}"
+
+
 # ---- memory that nobody can write to -----------------------------------------------------------------------------------
 
 

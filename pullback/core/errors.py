@@ -8,12 +8,13 @@ PULLBACK_TRACEBACKS=all brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError", "DtypeError",
-    "EscapedTracerError", "GradientError", "KeyReuseError", "LeafError", "MissingRule", "NonConcreteBooleanIndexError",
-    "NotLinear", "NotLocal", "ProgramError", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch",
-    "StaticArgumentError", "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib",
-    "VaryingOutput",
+    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError",
+    "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError",
+    "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError",
+    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
+    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "VaryingOutput",
+    "WorldError",
 ]  # fmt: skip
 
 
@@ -678,6 +679,82 @@ class NotLocal(ShardingError):
     """
 
 
+class WorldError(PullbackError, RuntimeError):
+    """The processes of a world do not find each other, or do not agree.
+
+    Before any of them calls XLA, which would end the process, they meet at plain sockets: who is missing, who was started
+    twice, and in which versions they differ is said there. What another process did, or did not do, comes as such an error.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pb.distributed.get_value("the learning rate")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+
+    Cure: start all processes, each with its own number and the address of number 0, and have each call `initialize` first;
+    `python -m pullback.launch -n 2 script.py` starts them on one machine. A process by itself can ask how many there are.
+        >>> pb.distributed.is_initialized(), pb.distributed.process_count()
+        (False, 1)
+    """
+
+
+class ProgramsDiffer(WorldError):
+    """Processes were about to run different programs together, which XLA would wait for without an end.
+
+    Fails: as if two processes had said these values.
+        >>> from pullback.parallel.world import compare
+        >>> compare("the compiled programs", {0: "jit(step) 5e0b", 1: "jit(evaluate) 77aa"})
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ProgramsDiffer: The processes differ in the compiled programs: rank 0 has jit(step) 5e0b; ...
+
+    Cure: every process calls the same functions in the same order, with arrays of the same types; what only one of them is
+    to do, such as printing, comes after.
+        >>> compare("the compiled programs", {0: "jit(step) 5e0b", 1: "jit(step) 5e0b"}) is None
+        True
+    """
+
+
+class PeerLost(WorldError):
+    """Another process of the world has ended, or has not been heard of for so long that it counts as lost.
+
+    What needs it can never be computed. Arrays that had been computed before are alive: write them down, and end, or go on with
+    those that are left (`pb.distributed.elastic.reform`).
+
+    Fails: as if the keeper had said so.
+        >>> from pullback.parallel.liveness import Losses
+        >>> Losses(lost={1: "its process (pid 4711 on node7) has ended"}).raise_if_lost()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended.
+
+    Cure: find out there why it ended. Here nobody is lost.
+        >>> Losses().raise_if_lost() is None
+        True
+    """
+
+    ranks: tuple[int, ...] = ()  # those that are lost
+
+
+class Fenced(WorldError):
+    """This process was taken for lost, since no heartbeat came from it for too long, and the others have gone on without it.
+
+    It may have been stopped, or have waited for something that does not let other threads run.
+
+    Fails: as if the keeper had said so.
+        >>> from pullback.parallel.liveness import Losses
+        >>> Losses(fenced="no heartbeat came from it for 10 s").raise_if_lost()
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.Fenced: This process was taken for lost (no heartbeat came from it for 10 s), and the others ...
+
+    Cure: let it end; or give processes more time, `pb.distributed.initialize(..., heartbeat_timeout_seconds=100)`.
+        >>> Losses().raise_if_lost() is None
+        True
+    """
+
+
 class ProgramError(PullbackError, ValueError):
     """A Program, or the JSON of one, breaks a rule of the IR.
 
@@ -707,6 +784,50 @@ class ProgramError(PullbackError, ValueError):
         >>> program = pb.xpr(lambda x: noted(x, note="a remark"), 1.0)
         >>> Program.from_json(program.to_json(), {"noted": noted}) == program
         True
+    """
+
+
+class ExportError(PullbackError, ValueError):
+    """A function cannot be exported, or bytes are no export that can be read here.
+
+    What is exported runs without the Python that it was made by. So it cannot call Python: callbacks, prints, and the few
+    functions that NumPy or SciPy compute for compiled code too are refused, each by its name.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def f(x):
+        ...     pb.debug.print("x is {}", x)
+        ...     return 2.0 * x
+        >>> pb.export.export(pb.jit(f))(1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ExportError: jit of f ... cannot be exported, since its operation callback calls Python, ...
+
+    Cure: leave it out of what is exported.
+        >>> pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).call(1.0)
+        2.0:f32[]:cpu(0)
+    """
+
+
+class ForeignExecutable(ExportError):
+    """An executable was made by another jaxlib, for another processor, or for a platform that is not here.
+
+    It is machine code: where it was not made for, it may compute something else, or end the process. So it is not loaded there.
+
+    Fails: here it is this process that seems to have another jaxlib.
+        >>> from unittest import mock
+        >>> import pullback as pb
+        >>> data = pb.jit(lambda x: 2.0 * x).lower(1.0).compile().serialize()
+        >>> with mock.patch("pullback.engine.shipping.fingerprint", lambda there, options: {"jaxlib": "0.0.1"}):
+        ...     pb.export.load_executable(data)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ForeignExecutable: This executable of <lambda> was made for another machine: its jaxlib was ...
+
+    Cure: export the function as StableHLO, which is compiled where it is loaded.
+        >>> data = pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).serialize()
+        >>> pb.export.deserialize(data).call(1.0)
+        2.0:f32[]:cpu(0)
     """
 
 

@@ -9,18 +9,20 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from pullback.core.array import Array
-
 
 class Engine(Protocol):
     """What compiles and runs."""
 
-    def run_program(self, program: Any, arrays: Sequence[Array]) -> list[Array]:
+    def run_program(self, program: Any, arrays: Sequence[Any]) -> list[Any]:
         """A Program's results on Arrays; compiled at the first use."""
         ...
 
     def run_operation(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """One operation's result on arrays and numbers; compiled once for each combination of types and parameters."""
+        ...
+
+    def memory_stats(self, device: Any) -> dict[str, int] | None:
+        """How much of a device's memory is in use, where its platform counts that."""
         ...
 
 

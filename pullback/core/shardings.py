@@ -13,6 +13,7 @@ import numpy as np
 from pullback.core.devices import Device
 from pullback.core.errors import AxisUsedTwice, ShardingError, UnevenShard, UnknownAxis
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
+from pullback.core.types import ArrayType
 
 Index = tuple[slice, ...]
 
@@ -496,6 +497,52 @@ def as_sharding(given: Any, what: str) -> Sharding:
         f"{what} must be a sharding (pb.NamedSharding(mesh, pb.P(...))), a PartitionSpec or a device, but is {given!r} of type"
         f" {type(given).__name__}."
     )
+
+
+def sharding_of_tiles(mesh: AbstractMesh, tiles: Any, parts: tuple[int, ...]) -> NamedSharding | None:
+    """The sharding over a mesh that is said by numbers; None if a spec cannot say it.
+
+    Arguments:
+        tiles: for each device a row: which part of each axis of the array it holds.
+        parts: into how many parts each axis is divided.
+    """
+    by_axis = tiles.reshape(*mesh.axis_sizes, len(parts))
+    entries = []
+    for axis in range(len(parts)):
+        steps = {}
+        for number, (name, size) in enumerate(mesh.shape.items()):
+            if size > 1 and (step := int(by_axis[tuple([int(i == number) for i in range(len(mesh.shape))])][axis])):
+                steps[name] = step
+        entries.append(tuple(sorted(steps, key=steps.__getitem__, reverse=True)))
+    try:
+        made = NamedSharding(mesh, PartitionSpec(*entries))
+    except ShardingError:  # an axis of the mesh divides two axes of the array, each in part
+        return None
+    fits = made.parts(len(parts)) == parts and _tiles(made, parts) == tiles.tolist()
+    return made if fits else None
+
+
+def _tiles(sharding: Sharding, parts: tuple[int, ...]) -> list[list[int]]:
+    return [[one.start for one in place] for place in sharding.places(parts)]
+
+
+def on_one_mesh(types: Sequence[ArrayType]) -> tuple[ArrayType, ...]:
+    """Types whose shardings are over meshes of the same devices in the same order, said by the axes of one of these; as they
+    are where none of them can say them all."""
+    given: list[Any] = [type.sharding for type in types]
+    meshes = dict.fromkeys([own.mesh for own in given if own is not None])
+    if len(meshes) > 1 and len({own.devices for own in given if own is not None}) == 1:
+        for mesh in meshes:
+            said = [own and _by(own, mesh, type.ndim) for own, type in zip(given, types)]
+            if all([own is None or new is not None for own, new in zip(given, said)]):
+                return tuple([type if new is None else type.placed(new, type.varying) for type, new in zip(types, said)])
+    return tuple(types)
+
+
+def _by(own: NamedSharding, mesh: AbstractMesh, ndim: int) -> NamedSharding | None:
+    """A sharding by the axes of another mesh of the same devices."""
+    parts = own.parts(ndim)
+    return own if own.mesh is mesh else sharding_of_tiles(mesh, np.array(_tiles(own, parts)).reshape(-1, ndim), parts)
 
 
 class Shard:

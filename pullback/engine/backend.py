@@ -173,6 +173,14 @@ class Backend(ABC):
         """Host values in a buffer on a device. Memory may be shared unless `copy`: nobody may write to it while the buffer is
         in use."""
 
+    def memory_stats(self, index: int) -> dict[str, int] | None:
+        """How much of a device's memory is in use, and what else the platform counts; None if it does not."""
+        return None
+
+    def memory_profile(self) -> bytes:
+        """What the memory of the devices holds, as pprof reads it. Raises `DeviceError` if the platform does not know."""
+        raise DeviceError(f"Platform {self.platform!r} does not say what its memory holds.")
+
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
         return lambda host: self.put(host, type)
@@ -237,6 +245,22 @@ class _Placement:
 placement = _Placement()
 
 
+class _Spanning:
+    """What computes on the devices of several processes.
+
+    Attributes:
+        backend: None where this process is alone. agree: raises if not all processes say the same of a subject.
+        check: raises if what is waited for, which is given by name, needs a process that is lost.
+    """
+
+    backend: Any = None
+    agree: Callable[[str, str], None]
+    check: Callable[[str], None]
+
+
+spanning = _Spanning()
+
+
 def register_backend(platform: str, make: Callable[[], Backend]) -> None:
     """Make a platform known: `make` returns its back end when it is first needed."""
     _platforms[platform] = make
@@ -272,6 +296,14 @@ def backend(platform: str = "cpu") -> Backend:
             made = _backends.setdefault(platform, made)  # a signal's handler may have needed it meanwhile
             placement.several |= len(_backends) > 1 or made.devices != [DEFAULT_DEVICE]
     return _backends[platform]
+
+
+def backend_over(devices: Sequence[Device]) -> Any:
+    """The back end of arrays that are spread over these devices."""
+    across, platform = spanning.backend, devices[0].platform
+    if across is not None and across.platform == platform and not all([device.is_local for device in devices]):
+        return across
+    return backend(platform)
 
 
 def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:

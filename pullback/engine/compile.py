@@ -11,9 +11,11 @@ from typing import Any
 import pullback.engine.xla  # noqa: F401  (registers the CPU)
 from pullback.core.array import Array, ShardedArray, as_array, placed_type
 from pullback.core.bounded import Bounded
-from pullback.core.devices import DEFAULT_DEVICE
+from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.errors import DeviceError
 from pullback.core.primitive import Primitive
 from pullback.core.reports import report
+from pullback.core.shardings import on_one_mesh
 from pullback.engine import cache
 from pullback.engine.backend import DEFAULT_OPTIONS, CompileOptions, Executable, backend, placement, preferred
 from pullback.engine.lower import operation_program
@@ -89,7 +91,7 @@ def forget_executables() -> None:
 def run_program(program: Program, arrays: Sequence[Array]) -> list[Array]:
     """Compile, if that has not been done yet, and run where the arrays are."""
     if any([array.__class__ is ShardedArray for array in arrays]):
-        program = placed_program(program, tuple([placed_type(array).sharding for array in arrays]))
+        program = placed_program(program, tuple([type.sharding for type in on_one_mesh([*map(placed_type, arrays)])]))
     return compile_program(program, placed(DEFAULT_OPTIONS, arrays) if placement.several else DEFAULT_OPTIONS)(arrays)
 
 
@@ -101,6 +103,18 @@ def placed(
     return options._replace(device=device, committed=committed)
 
 
+def memory_stats(device: Device) -> dict[str, int] | None:
+    """How much of a device's memory is in use, and so on, by name; None if its platform does not count that.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    there = backend(device.platform)
+    if device not in there.devices:
+        raise DeviceError(f"There is no device {device}; there are {', '.join(map(str, there.devices))}.")
+    return there.memory_stats(there.devices.index(device))
+
+
 # ---- single operations ------------------------------------------------------------------------------------------------
 
 _operations: Bounded[Any, Program] = Bounded(MAX_OPERATIONS)
@@ -109,7 +123,7 @@ _operations: Bounded[Any, Program] = Bounded(MAX_OPERATIONS)
 def run_operation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """Evaluate one operation by compiling its lowering; compiled once for each combination of types and parameters."""
     arrays = [as_array(arg) for arg in args]
-    types = tuple([placed_type(array) for array in arrays])
+    types = on_one_mesh([*map(placed_type, arrays)])
     key: Any = (primitive, types, *[(name, param_key(value)) for name, value in sorted(params.items())])
     try:
         program = _operations.get(key)

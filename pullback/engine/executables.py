@@ -52,7 +52,7 @@ class XlaExecutable(Executable):
         self.kept = kept if len(kept) < len(program.inputs) else None
         self.given = [donated[i] for i in kept] if any(donated) else []  # of what it takes, what is donated
         self.gives_all = all(self.given)
-        self.index = options.device.id
+        self.index = there.devices.index(options.device)
         self.constants, self.handlers = self._ends(lowered)
         self.result_class = self.result_class_of(options)
         self.calls_host = bool(lowered.callbacks)

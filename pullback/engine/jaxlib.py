@@ -48,6 +48,9 @@ _CALLED = {
         "Client.deserialize_executable",
         "batched_device_put",
         "array_result_handler",
+        "get_distributed_runtime_service",
+        "get_distributed_runtime_client",
+        "make_gloo_tcp_collectives",
         "collect_garbage",
         "set_tracebacks_enabled",
         "mlir.mlir_module_to_xla_computation",
@@ -186,6 +189,52 @@ class Jaxlib:
         return str(self.jax.mlir.mlir_module_to_xla_computation(text).as_hlo_text())
 
     @functools.cached_property
+    def stablehlo_version(self) -> str:
+        """The version of StableHLO in which modules are written for others: that of twelve weeks before this jaxlib."""
+        dialect = _import_module("jaxlib.mlir.dialects.stablehlo")
+        wanted = dialect.StablehloCompatibilityRequirement.WEEK_12
+        return str(dialect.get_version_from_compatibility_requirement(wanted))
+
+    def to_portable(self, text: str) -> bytes:
+        """A StableHLO module in the form that later versions read."""
+        with _lock:
+            ir, context = self._mlir
+            dialect = _import_module("jaxlib.mlir.dialects.stablehlo")
+            with context, ir.Location.unknown():
+                return bytes(dialect.serialize_portable_artifact(ir.Module.parse(text), self.stablehlo_version, True))
+
+    def from_portable(self, data: bytes, prefix: str = "") -> tuple[str, list[tuple[str, str]]]:
+        """The text of such a module, and that of each of its functions, with its name; these are private, and have names that
+        begin with `prefix`."""
+        with _lock:
+            ir, context = self._mlir
+            with context, ir.Location.unknown():
+                read = _import_module("jaxlib.mlir.dialects.stablehlo").deserialize_portable_artifact(context, data)
+                text = str(read)
+                functions = [one for one in read.body.operations if one.operation.name == "func.func"]
+                for function in functions:
+                    name = ir.StringAttr(function.attributes["sym_name"]).value
+                    function.attributes["sym_name"] = ir.StringAttr.get(prefix + name)
+                    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+                    for notes in ("arg_attrs", "res_attrs"):  # where they lie on a mesh, which the caller says
+                        if notes in function.attributes:
+                            del function.attributes[notes]
+
+                def call(operation: Any) -> Any:
+                    if operation.name == "func.call":
+                        name = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+                        operation.attributes["callee"] = ir.FlatSymbolRefAttr.get(prefix + name)
+                    return ir.WalkResult.ADVANCE
+
+                read.operation.walk(call)
+                written = []
+                for function in functions:
+                    name = ir.StringAttr(function.attributes["sym_name"]).value
+                    # The generic form writes the names of other libraries' functions in quotes, as our own text does
+                    written.append((name, function.operation.get_asm(print_generic_op_form=True, use_local_scope=True)))
+                return text, written
+
+    @functools.cached_property
     def lapack(self) -> tuple[str, ...]:
         """The names of LAPACK's kernels, which programs for the CPU may call from now on: without the library's start, which
         finds SciPy's LAPACK, a call would kill the process."""
@@ -196,6 +245,23 @@ class Jaxlib:
                 self.client_module.register_custom_call_target(name, kernel, platform="cpu", api_version=1)
             kernels.initialize()
             return tuple(found)
+
+    def join(self, address: str, rank: int, host: str) -> tuple[Any, dict[str, Any]]:
+        """Join the processes that the coordination service at an address serves: what keeps this process among them, and the
+        arguments of a CPU client that computes with the others by gloo, whose connections end at `host` here.
+
+        All of them must be there, and come by different numbers: else this ends the process.
+        """
+        client = self.jax.get_distributed_runtime_client(
+            address,
+            rank,
+            heartbeat_timeout=NEVER,  # at which XLA would end the process; we have heartbeats of our own
+            shutdown_on_destruction=False,
+            use_compression=True,
+        )
+        client.connect()
+        collectives = self.jax.make_gloo_tcp_collectives(client, hostname=host)
+        return client, {"distributed_client": client, "node_id": rank, "collectives": collectives}
 
     def plugin_client(self, name: str, library: str) -> Any:
         """The PJRT client of a plugin, given the path of its shared library."""
@@ -216,6 +282,17 @@ def _import_module(name: str) -> Any:
     return uninterrupted(functools.partial(importlib.import_module, name))
 
 
+NEVER = 10**8  # seconds
+
+
+def coordination_service(address: str, count: int) -> Any:
+    """The service at which the processes that compute together find each other, for as long as the object is alive. Whoever can
+    reach the address can reach it."""
+    _quiet()
+    module = _import_module("jaxlib._jax")
+    return module.get_distributed_runtime_service(address, count, heartbeat_timeout=NEVER, shutdown_timeout=1)
+
+
 def pytrees() -> Any:
     """jaxlib's pytrees, which are JAX's; nothing else of jaxlib is prepared for that."""
     _quiet()
@@ -227,6 +304,17 @@ def runtime_error() -> type[Exception]:
     _quiet()
     found: type[Exception] = _import_module("jaxlib._jax").JaxRuntimeError
     return found
+
+
+def profiler() -> Any:
+    """XLA's profiler."""
+    _quiet()
+    return _import_module("jaxlib._profiler")
+
+
+def running_profiler() -> Any:
+    """XLA's profiler if it may be recording; None if this process never loaded it."""
+    return sys.modules.get("jaxlib._profiler")
 
 
 def pretty_printer() -> Any:

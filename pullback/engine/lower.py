@@ -10,15 +10,17 @@ import numpy as np
 
 from pullback.core.array import Array, HostArray, ShardedArray, as_array, host_of
 from pullback.core.dtypes import DType, carrier, kind
+from pullback.core.errors import ExportError
 from pullback.core.fields import Rule
 from pullback.core.meshes import AbstractMesh
 from pullback.core.primitive import Primitive
 from pullback.core.shardings import NamedSharding
+from pullback.core.source import Source
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import Part, preferred
 from pullback.engine.failures import stand_in
-from pullback.engine.partition import joined, mesh_of, mesh_text, note_of, sharding_of, spec_text
+from pullback.engine.partition import FIRST_ALONE, joined, mesh_of, mesh_text, note_of, partitions_text, sharding_of, spec_text
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
 from pullback.program.equation import Variable, remembered, variable_of
@@ -48,16 +50,26 @@ class Module:
             for equal Programs, has none.
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
         first_alone: whether something runs on the first device alone.
+        portable: whether it is to run without this process, so that nothing in it may call Python.
         loops: what one step of each loop in it costs. barriers: whether an optimization barrier is to last to the end.
         mesh: the mesh that it is for; None for one device.
+        largest: the bytes of the largest array in functions that were exported before, and are included.
         offloads: whether operations may be calls of machine code of our own, which only this process knows: not in a module
             that is shown, or moved elsewhere. offloaded, parts: those that are, by what they are, and their code.
     """
 
-    def __init__(self, platform: str, located: bool = False, offloads: bool = False, mesh: AbstractMesh | None = None) -> None:
+    def __init__(
+        self,
+        platform: str,
+        located: bool = False,
+        offloads: bool = False,
+        mesh: AbstractMesh | None = None,
+        portable: bool = False,
+    ) -> None:
         self.platform = platform
         self.mesh = mesh
         self.located = located
+        self.portable = portable
         self.offloads = offloads and platform == "cpu"
         self.offloaded: list[str] = []
         self.parts: list[Part] = []
@@ -66,6 +78,7 @@ class Module:
         self.effects = 0
         self.loops: list[Cost] = []
         self.barriers = False
+        self.largest = 0
         self.first_alone = False
         self.channels = itertools.count(1)  # each operation between devices has a number of its own
         self._names: dict[Any, str] = {}
@@ -84,6 +97,11 @@ class Module:
             self._names[key] = name
             self.functions.append(self.write(program, name))
         return self._names[key]
+
+    def include(self, functions: Sequence[tuple[str, str]]) -> None:
+        """Have functions in the module that are written already, under names that nothing else has."""
+        self.functions.extend([text for name, text in functions if name not in self._taken])
+        self._taken.update([name for name, _ in functions])
 
     def write(self, program: Program, name: str, notes: Sequence[str] = (), of_results: Sequence[str] = ()) -> str:
         """The text of a function for a Program. Its arguments are the large constants that it needs, then its inputs."""
@@ -149,11 +167,16 @@ class Lowering(Writer):
         self._last_host_call: tuple[Any, Value | None] = (None, None)
         self.passed = passed  # large constants, by the identity of their arrays
         self.applied: tuple[Primitive, dict[str, Any]]  # what the rule that begins is of
+        self.origin: Source | None = None  # the user's line that it comes from
         self.stack = ""  # of the operation that is being written, its name below those of its scopes
 
     @property
     def platform(self) -> str:
         return self.module.platform
+
+    @property
+    def portable(self) -> bool:
+        return self.module.portable
 
     def entered(self, value: Value, dtype: DType) -> Value:
         """What the caller passed, as a value of the dtype that it is of."""
@@ -236,6 +259,12 @@ class Lowering(Writer):
             function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
             pure: whether it has no effect, so that its call has no place in that order, and may be dropped.
         """
+        if self.portable:
+            place = "" if self.origin is None else f", at {self.origin.file}:{self.origin.line}"
+            raise ExportError(
+                f"its operation {self.applied[0].name} calls Python{place}, which is not where it will be loaded. Leave it"
+                " out of what is exported: compute it before or after, and pass the result as an argument."
+            )
         if self.platform != "cpu":
             raise NotImplementedError(
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
@@ -358,12 +387,13 @@ class Lowering(Writer):
 
     def equation(self, equation: Equation, operands: Sequence[Value | Array]) -> Any:
         """Write one equation; returns the value of its result, or of each where there are several."""
-        outer = self.location, self.stack
+        outer = self.location, self.stack, self.origin
+        self.origin = equation.source or self.origin
         if self.module.located and equation.source is not None:
             self.stack += ("/" if self.stack else "") + name_stack(equation)
             self.location = location(self.stack, equation.source.file, equation.source.line)
         out = self._equation(equation, operands)
-        self.location, self.stack = outer
+        self.location, self.stack, self.origin = outer
         return out
 
     def _equation(self, equation: Equation, atoms: Sequence[Value | Array]) -> Any:
@@ -483,17 +513,23 @@ class Lowered(NamedTuple):
 
 
 def lower_program(
-    program: Program, platform: str, donated: Sequence[bool] = (), located: bool = False, offloads: bool = False
+    program: Program,
+    platform: str,
+    donated: Sequence[bool] = (),
+    located: bool = False,
+    offloads: bool = False,
+    portable: bool = False,
 ) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
     `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines. Those with
-    `offloads` are for running in this process: loops in them may be calls of machine code of our own.
+    `offloads` are for running in this process: loops in them may be calls of machine code of our own. Those that are
+    `portable` run without this process, and call nothing of it.
     """
     mesh = mesh_of(program)
     parts = 1 if mesh is None else mesh.size
-    made = Module(platform, located, offloads and mesh is None, mesh)
+    made = Module(platform, located, offloads and mesh is None, mesh, portable)
     program = preferred.grouped(program) if made.offloads else program
     constants = passed_constants(program)
     gives = ["jax.buffer_donor = true" if flag else "" for flag in donated or [False] * len(program.inputs)]
@@ -503,12 +539,12 @@ def lower_program(
         lie += [note_of(variable.sharding, variable.type.ndim) for variable in program.inputs]
         notes = [joined(pair) for pair in zip(notes, lie, strict=True)]
         of_results = [joined([note_of(sharding_of(out), out.type.ndim, is_open=True)]) for out in program.outputs]
-        header = f"attributes {{mhlo.num_partitions = {parts} : i32, mhlo.num_replicas = 1 : i32}} "
-        declared = [mesh_text(mesh)]  # type: ignore[arg-type]
+        header, declared = partitions_text(mesh), [mesh_text(mesh)]  # type: ignore[arg-type]
     else:
         notes = [joined([note]) for note in notes]
     main = made.write(program, "main", notes, of_results)
-    declared += ["sdy.mesh @first = <[], device_ids=[0]>"] if made.first_alone else []
+    declared += [FIRST_ALONE] if made.first_alone else []
     text = module(f"pullback_{identifier(program.name)}", [*declared, main, *made.functions], header)
-    options, extra = cpu_settings(made.loops, made.barriers, largest(program), text) if platform == "cpu" else ({}, {})
+    size = max(largest(program), made.largest)
+    options, extra = cpu_settings(made.loops, made.barriers, size, text) if platform == "cpu" else ({}, {})
     return Lowered(text, constants, made.callbacks, options, extra, tuple(made.offloaded), tuple(made.parts), mesh)

@@ -89,6 +89,15 @@ def mesh_text(mesh: AbstractMesh) -> str:
     return f"sdy.mesh @mesh = <[{axes}]>"
 
 
+# The declaration of a mesh of the first device, for what runs on that alone.
+FIRST_ALONE = "sdy.mesh @first = <[], device_ids=[0]>"
+
+
+def partitions_text(mesh: AbstractMesh) -> str:
+    """What stands behind the name of a module that is for a mesh."""
+    return f"attributes {{mhlo.num_partitions = {mesh.size} : i32, mhlo.num_replicas = 1 : i32}} "
+
+
 def spec_text(sharding: NamedSharding | None, ndim: int) -> str:
     """A sharding as attributes spell it; None leaves it to the partitioner."""
     if sharding is None:

@@ -9,6 +9,7 @@ from pullback.core.array import PLACED, Array, PlacedArray
 from pullback.core.context import Inherited
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
+from pullback.core.meshes import place_of
 
 default_place = Inherited("pullback_default_device", DEFAULT_DEVICE)  # where what is committed to no other is computed
 current_default_device = default_place.get
@@ -25,15 +26,19 @@ def common_device(arrays: Sequence[Array], names: Callable[[], Sequence[str]] | 
     for i, array in enumerate(arrays):
         if array.__class__ not in PLACED:
             continue
-        device = array.device if array.__class__ is PlacedArray else array.sharding.mesh  # type: ignore[attr-defined]
+        device = array.device if array.__class__ is PlacedArray else array.sharding.devices
         if device == found:
             continue
         if found is not None:
             called = names() if names is not None else [f"operand {n}" for n in range(len(arrays))]
             a, b = called[first], called[i]
             raise DeviceError(
-                f"Arrays on different devices cannot be computed with together: {a} ({arrays[first].type}) is on {found},"
-                f" {b} ({array.type}) on {device}. Move one of them with pb.device_put(x, device)."
+                f"Arrays on different devices cannot be computed with together: {a} ({arrays[first].type}) is on"
+                f" {_named(found)}, {b} ({array.type}) on {_named(device)}. Move one of them with pb.device_put(x, device)."
             )
         found, first = device, i
     return (found, True) if isinstance(found, Device) else (current_default_device(), False)
+
+
+def _named(place: Any) -> str:
+    return str(place) if isinstance(place, Device) else place_of(place)

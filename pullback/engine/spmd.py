@@ -6,6 +6,7 @@ numbers. So everything here goes by NamedShardings, which are compared before an
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,14 +28,14 @@ from pullback.core.array import (
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
 from pullback.core.meshes import Mesh
-from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of
+from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
 from pullback.core.types import ArrayType
-from pullback.engine.backend import CompileOptions, Executable, backend
+from pullback.engine.backend import CompileOptions, Executable, backend, backend_over, spanning
 from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
-from pullback.engine.waiting import wait_for
+from pullback.engine.waiting import wait_for, wait_for_peers
 from pullback.program.cost import cost
 
 # Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
@@ -82,24 +83,9 @@ def named_sharding(mesh: Mesh, found: Any, ndim: int) -> NamedSharding | None:
     if found.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     tiles = np.reshape(found.tile_assignment_devices(), found.tile_assignment_dimensions())
-    parts, places = tiles.shape[:ndim], np.empty((mesh.size, tiles.ndim), np.int64)
+    places = np.empty((mesh.size, tiles.ndim), np.int64)
     places[tiles.reshape(-1)] = np.indices(tiles.shape).reshape(tiles.ndim, -1).T  # for each device its tile
-    by_axis = places.reshape(*mesh.axis_sizes, tiles.ndim)
-    entries = []
-    for axis in range(ndim):
-        steps = {}
-        for number, (name, size) in enumerate(mesh.shape.items()):
-            if size > 1 and (step := int(by_axis[tuple([int(i == number) for i in range(len(mesh.shape))])][axis])):
-                steps[name] = step
-        entries.append(tuple(sorted(steps, key=steps.__getitem__, reverse=True)))
-    try:
-        made = NamedSharding(mesh, PartitionSpec(*entries))
-    except ShardingError:  # an axis of the mesh divides two axes of the array, each in part
-        return None
-    fits = made.parts(ndim) == parts and [tuple([one.start for one in place]) for place in made.places(parts)] == [
-        tuple(place) for place in places[:, :ndim].tolist()
-    ]
-    return made if fits else None
+    return sharding_of_tiles(mesh, places[:, :ndim], tiles.shape[:ndim])
 
 
 # ---- arrays -------------------------------------------------------------------------------------------------------------
@@ -130,7 +116,15 @@ def pieces_of(there: Any, array: ShardedArray) -> dict[Device, Array]:
         host_of(array)  # raises
     type = array.type.with_shape(array.sharding.shard_shape(array.type.shape))
     held: dict[Device, Array] = {}
-    for device, piece in zip([device for device in array.sharding.devices if device.is_local], raw._arrays, strict=True):
+    local = [device for device in array.sharding.devices if device.is_local]
+    if there is spanning.backend:  # what this process computes by itself it computes by another client, in the same memory
+        wait_for_peers(raw)
+        alone = backend(there.platform)
+        for device, piece in zip(local, raw._arrays, strict=True):
+            own = alone.put(_seen(there, piece, type), type, alone.devices.index(device))
+            held[device] = PlacedArray(type, None, own)
+        return held
+    for device, piece in zip(local, raw._arrays, strict=True):
         own = lib.jax.ArrayImpl(there.aval(type), there.sharding_of(device), [piece], True, _skip_checks=True)
         held[device] = PlacedArray(type, None, own)
     return held
@@ -166,6 +160,8 @@ def gathered(there: Any, array: ShardedArray) -> HostArray | None:
 
 def _seen(there: Any, piece: Any, type: ArrayType) -> HostArray:
     """The values of one part, as NumPy sees them."""
+    if type.size == 0:
+        return np.empty(type.shape, type.dtype)
     seen = np.asarray(memoryview(piece)) if there.platform == "cpu" else np.asarray(piece)
     return seen if seen.dtype is type.dtype else seen.view(type.dtype)
 
@@ -177,7 +173,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
         raise NotLocal(f"{mesh} has no devices on which an array could lie: make a mesh of devices (pb.make_mesh).")
     if UNCONSTRAINED in sharding.spec:
         raise ShardingError(f"{sharding.spec} leaves it open how an array lies; only constraints in compiled functions may.")
-    there: Any = backend(sharding.devices[0].platform)
+    there: Any = backend_over(sharding.devices)
     type = array.type
     sharding.shard_shape(type.shape)
     if isinstance(array, ShardedArray) and not is_deleted(array):
@@ -188,7 +184,11 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
         if array.is_fully_addressable:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
-    return ShardedArray(type, sharding, spread_out(there, host_of(array), type, sharding), lent=True)
+    host = host_of(array)
+    if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
+        digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
+        spanning.agree(f"the values of {type} that is put on {sharding.place}", digest[:16])
+    return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
 def _redivided(array: ShardedArray, sharding: NamedSharding) -> list[HostArray]:
@@ -278,7 +278,7 @@ class SpmdExecutable(XlaExecutable):
         there = self.backend
         with there.launching:
             if there.running is not None and not is_ready(there.running):
-                wait_for(there.running)
+                (wait_for_peers if there.spans else wait_for)(there.running)
             outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
             if self.is_short and outs:

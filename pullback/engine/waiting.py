@@ -17,8 +17,15 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
+
+from pullback.engine.backend import spanning
+
+SHORT_PAUSE, LONG_PAUSE = 2e-5, 1e-3  # seconds between two looks at a result that other processes compute as well
+HEARD_OF = 2.0  # seconds in which it is known why such a result failed
+RESULT = "what the processes compute together"
 
 LISTENING = 0.1  # seconds: so often a thread that waits looks whether there was a Ctrl-C, which may come just before it sleeps
 
@@ -68,6 +75,26 @@ def wait_for(raw: Any) -> None:
     watcher.given.put((raw, done))
     while not done.acquire(timeout=LISTENING):
         pass
+
+
+def wait_for_peers(raw: Any) -> None:
+    """Return when a buffer has been computed together with other processes; raises `PeerLost` if one of them is lost. It looks
+    from time to time: a thread inside XLA, which may wait there for ever, would not let this process end."""
+    began = time.monotonic()
+    while not (raw.is_deleted() or raw.is_ready()):
+        spanning.check(RESULT)
+        waited = time.monotonic() - began
+        time.sleep(min(max(waited / 8, SHORT_PAUSE), LONG_PAUSE))  # so that it is seen hardly later than it comes
+    if raw.is_deleted():
+        return
+    try:
+        raw.block_until_ready()
+    except Exception:
+        until = time.monotonic() + HEARD_OF  # the connections of a process that is lost end before others are told so
+        while time.monotonic() < until:
+            spanning.check(RESULT)
+            time.sleep(LONG_PAUSE)
+        raise
 
 
 def acquire_at_end(locks: Sequence[Any]) -> None:

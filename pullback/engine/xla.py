@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 import os
 import re
 import threading
@@ -25,9 +26,10 @@ from pullback.core.array import (
 )
 from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
-from pullback.core.devices import Device
+from pullback.core.devices import Device, processes
 from pullback.core.dtypes import DType, carrier
 from pullback.core.errors import DeviceError, ProgramError
+from pullback.core.forks import lock_across_forks
 from pullback.core.shardings import NamedSharding
 from pullback.core.types import ArrayType
 from pullback.engine import cache, disk
@@ -37,9 +39,11 @@ from pullback.engine.backend import (
     CompileOptions,
     Executable,
     backend,
+    backend_over,
     buffer_of,
     placement,
     register_backend,
+    spanning,
 )
 from pullback.engine.executables import XlaExecutable, kept_inputs
 from pullback.engine.jaxlib import jaxlib
@@ -47,7 +51,7 @@ from pullback.engine.lower import Lowered, lower_program
 from pullback.engine.partition import devices_of
 from pullback.engine.processor import processor, usable_processors
 from pullback.engine.spmd import SpmdExecutable, gathered, pieces_of
-from pullback.engine.waiting import wait_for
+from pullback.engine.waiting import wait_for, wait_for_peers
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
@@ -57,6 +61,8 @@ COPIED_AT_ONCE = 1 << 15
 
 # What takes XLA less long than this is not worth a file: reading it back would take as long.
 KEPT_SECONDS = 0.02
+
+MAX_AGREED = 1 << 16  # programs of which it is remembered that all processes make the same
 
 MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
 
@@ -118,6 +124,8 @@ class BufferAccess:
         return [raw for raw in (array._buffer, later_buffer(array)) if hasattr(raw, "is_ready")]
 
     def wait(self, raw: Any) -> None:
+        if not raw._sharding._internal_device_list.is_fully_addressable:
+            return wait_for_peers(raw)
         if not self.is_ready(raw):
             place = _places.get(id(raw._sharding))
             there: Any = backend(raw.platform()) if place is None else place[0]  # one that is spread lies in no one place
@@ -136,6 +144,7 @@ class XlaBackend(Backend):
     Attributes:
         later: whether calls return before they have run: of the CPU's asynchronous client, whose buffers Arrays keep apart.
         forked: whether the client is that of the process from which this one was forked, without the client's threads.
+        spans: whether it knows devices of other processes, too.
     """
 
     forked = False
@@ -146,20 +155,23 @@ class XlaBackend(Backend):
         self.client = client
         self.later = later
         self.debug_options = lib.debug_options().hex()
-        self.raw_devices = client.local_devices()
-        self.devices = [Device(platform, raw.id) for raw in self.raw_devices]
-        self.raw_of = dict(zip(self.devices, self.raw_devices))
+        self.raw_devices, everywhere = client.local_devices(), sorted(client.devices(), key=operator.attrgetter("id"))
+        self.spans = len(everywhere) > len(self.raw_devices)
+        if self.spans:  # XLA's own numbers leave gaps
+            processes.owners[platform] = [raw.process_index for raw in everywhere]
+        first = 0 if self.spans else processes.first(platform)
+        self.raw_of = {Device(platform, first + i): raw for i, raw in enumerate(everywhere)}
+        self.devices = [device for device, raw in self.raw_of.items() if raw in self.raw_devices]
         self.shardings = [lib.jax.GSPMDSharding(lib.jax.DeviceList((raw,)), lib.replicated) for raw in self.raw_devices]
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._lose_threads)
         self.batched_put = lib.jax.batched_device_put
         self.spread: Bounded[tuple[NamedSharding, int], Any] = Bounded(MAX_TYPES)  # shardings over meshes as jaxlib's objects
-        self.launching, self.running = (
-            threading.RLock(),
-            None,
-        )  # of programs on several devices: the last result of the last one
+        self.launching = lock_across_forks()  # programs on several devices run one after the other
+        self.running: Any = None  # the last result of the last of them
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
+        self._agreed: Bounded[str, bool] = Bounded(MAX_AGREED)  # the programs on which the processes agree
         _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
 
     def _lose_threads(self) -> None:
@@ -216,6 +228,13 @@ class XlaBackend(Backend):
             return None
         return BorrowedBuffer(host, raw)
 
+    def memory_stats(self, index: int) -> dict[str, int] | None:
+        found = self.raw_devices[index].memory_stats()
+        return None if found is None else {name: int(number) for name, number in found.items()}
+
+    def memory_profile(self) -> bytes:
+        return bytes(self.client.heap_profile())
+
     def buffer_of(self, array: Array, index: int) -> Any:
         """The buffer of an Array on a device of this client, made if need be."""
         if not self.later:
@@ -239,6 +258,10 @@ class XlaBackend(Backend):
     def compile(self, program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
         lowered = self.lower(program, options, donated)
         there = _asynchronous() if self._may_run_later(program, lowered) else self
+        if lowered.mesh is not None:
+            there = backend_over(devices_of(lowered.mesh).devices.flat)
+        if there.spans:  # all processes run the same code at the same time
+            options = options._replace(tiered=False)
         if options.tiered:
             best = options._replace(tiered=False)
             kept = not lowered.callbacks and cache.holds(disk.digest(generation_inputs(there, lowered, best)))
@@ -250,6 +273,8 @@ class XlaBackend(Backend):
     ) -> XlaExecutable:
         """What XLA makes of a Program's module."""
         self.check_threads()
+        if self.spans:
+            self._agree(lowered, program, options)
         try:
             loaded = self._load(lowered, options)
         except Exception as error:
@@ -262,6 +287,17 @@ class XlaBackend(Backend):
             raise refusal from error
         kind = XlaExecutable if lowered.mesh is None else SpmdExecutable
         return kind(self, loaded, lowered, program, options, donated)
+
+    def _agree(self, lowered: Lowered, program: Program, options: CompileOptions) -> None:
+        """Raise if the processes are about to run different programs together, of which XLA would wait for the others."""
+        if not spanning.backend:
+            return
+        inputs = generation_inputs(self, lowered, options)
+        digest = disk.digest({name: inputs[name] for name in ("module", "settings", "optimization", "device")})
+        if digest not in self._agreed:  # else it was compiled before, and forgotten
+            given, made = [", ".join(map(str, types)) for types in (program.input_types, program.output_types)]
+            spanning.agree("the next program that they run together", f"{program.name}: ({given}) -> ({made}), {digest[:8]}")
+            self._agreed[digest] = True
 
     def _may_run_later(self, program: Program, lowered: Lowered) -> bool:
         """Whether a call of a program may return before it has run: it takes long, and calls no Python function, which could
@@ -308,6 +344,8 @@ class XlaBackend(Backend):
         return cache.kept(key, lambda: self._make(key, lowered, options))
 
     def _make(self, key: str, lowered: Lowered, options: CompileOptions) -> Any:
+        if self.spans:  # what is read from disk is not known to be made for the same processes
+            return self.translate(lowered, options)
         blob = disk.read(key)
         if blob is not None:
             with contextlib.suppress(Exception):  # whatever jaxlib finds wrong with it: it is made again
@@ -380,7 +418,7 @@ _places: dict[int, tuple[XlaBackend, int]] = {}
 cpu_devices: Inherited[int | None] = Inherited("pullback_cpu_devices", None)
 
 
-def _make_cpu_client(asynchronous: bool = False) -> Any:
+def make_cpu_client(asynchronous: bool = False) -> Any:
     count, given = cpu_devices.default, os.environ.get("PULLBACK_CPU_DEVICES")
     if count is None and given is not None:
         if not given.isdecimal() or int(given) < 1:
@@ -405,8 +443,8 @@ def register_platform(name: str, make_client: Callable[[], Any]) -> None:
 
 def backend_of(array: Any) -> XlaBackend:
     """The back end of the devices over which an array is spread."""
-    found: Any = backend(array.sharding.devices[0].platform)
-    return found  # type: ignore[no-any-return]
+    found: XlaBackend = backend_over(array.sharding.devices)
+    return found
 
 
 _starting = threading.RLock()
@@ -416,9 +454,9 @@ def _asynchronous() -> XlaBackend:
     """The CPU by a client whose calls return before they have run; started when a program needs it."""
     with _starting:
         while (found := next((there for there, _ in _places.values() if there.later), None)) is None:
-            XlaBackend("cpu", _make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
+            XlaBackend("cpu", make_cpu_client(asynchronous=True), later=True)  # a signal's handler may have made the first one
         return found
 
 
-register_platform("cpu", _make_cpu_client)
+register_platform("cpu", make_cpu_client)
 array_module.buffer_access = BufferAccess()

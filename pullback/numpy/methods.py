@@ -695,7 +695,7 @@ class _OfArrays:
         return int(self.host)
 
     def __str__(self: Any) -> str:
-        return arrays.text(np.asarray(self.host), arrays.placed_type(self), self.sharding.place)
+        return arrays.shown(self)
 
     __repr__ = __str__
 

@@ -208,12 +208,39 @@ def extreme_across(operation, reduction):
     """The rule of an extreme between devices."""
 
     def across(write, owner, x, *, groups=None):
-        if kind(x.dtype) != "c":
-            return write.collective("all_reduce", x, owner.groups(groups), combine=operation)
-        all_of_them = gathered(write, owner, x, 0, groups)  # complex numbers are in an order of their own
-        return write.computing(lambda values: reduction(values, axes=(0,)), all_of_them)
+        if kind(x.dtype) == "c":  # complex numbers are in an order of their own
+            all_of_them = gathered(write, owner, x, 0, groups)
+            return write.computing(lambda values: reduction(values, axes=(0,)), all_of_them)
+        number = in_order(write, x, operation) if kind(x.dtype) == "f" else x
+        number = write.collective("all_reduce", number, owner.groups(groups), combine=operation)
+        return number if kind(x.dtype) != "f" else from_order(write, number, x.dtype)
 
     return across
+
+
+WIDE = {4: (np.dtype(np.float32), np.dtype(np.int32)), 8: (np.dtype(np.float64), np.dtype(np.int64))}
+
+
+def in_order(write, x, operation):
+    """Floats as integers in the same order, in which NaN is beyond all others: XLA's own extremes between devices lose NaN."""
+    floats, integers = WIDE[max(4, x.dtype.itemsize)]
+    value = write.convert(x, floats)
+    number = reflected(write, write.bitcast(value, integers))
+    limits = np.iinfo(integers)
+    beyond = write.like(number, limits.max if operation == "stablehlo.maximum" else limits.min)
+    return write.select(write.compare("NE", value, value), beyond, number)
+
+
+def from_order(write, number, dtype):
+    """The floats that `in_order` made integers of."""
+    floats, _ = WIDE[number.dtype.itemsize]
+    return write.convert(write.bitcast(reflected(write, number), floats), dtype)
+
+
+def reflected(write, number):
+    """The bits of a float as an integer that rises with it, and back: negative ones are turned around."""
+    turned = write.elementwise("stablehlo.xor", number, write.like(number, np.iinfo(number.dtype).max))
+    return write.select(write.compare("LT", number, write.like(number, 0)), turned, number)
 
 
 @primitive

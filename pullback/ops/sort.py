@@ -5,7 +5,7 @@ their real parts, then of their imaginary ones; those with a NaN come behind, as
 
 A million float32 numbers take XLA for the CPU 240 ms, NumPy 3 to 30 (by vector instructions, if it has them for the processor)
 and the native tier 5 to 8. So XLA sorts up to `FEW` elements in what it runs; more are sorted by a call of the native tier's
-code, or of NumPy where there is no such tier. A program that calls NumPy is not kept on disk.
+code, or of NumPy where there is no such tier. A program that calls NumPy is not kept on disk. Exported ones leave it to XLA.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _first(write, places):
 
 
 def _too_long(write, x):
-    return write.platform == "cpu" and math.prod(x.shape) > FEW
+    return write.platform == "cpu" and not write.portable and math.prod(x.shape) > FEW
 
 
 def _recorded(write, keys, values, shape, **params):

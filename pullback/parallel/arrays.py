@@ -18,7 +18,7 @@ from pullback.core.shardings import Index, NamedSharding, PartitionSpec, Shardin
 from pullback.core.source import api_boundary
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ArrayType, array_type
-from pullback.engine.backend import backend
+from pullback.engine.backend import backend_over, spanning
 from pullback.engine.spmd import from_pieces
 
 T = TypeVar("T")
@@ -117,8 +117,11 @@ def make_array_from_single_device_arrays(
     for array in given:
         if (array.shape, array.dtype) != (wanted.shape, wanted.dtype):
             raise ShapeError(f"The part of an array of shape {sizes} on {array.device} is {wanted}, but got {array.type}.")
-    there: Any = backend(spread.devices[0].platform)
-    buffers = [there.buffer_of(by_device[device], there.devices.index(device)) for device in local]
+    there: Any = backend_over(spread.devices)
+    if there is spanning.backend:  # which shares the memory of what this process computes by itself
+        buffers = [np.asarray(host_of(by_device[device])) for device in local]
+    else:
+        buffers = [there.buffer_of(by_device[device], there.devices.index(device)) for device in local]
     whole = wanted.with_shape(sizes)
     return ShardedArray(whole, spread, from_pieces(there, buffers, whole, spread), lent=True)
 
@@ -164,7 +167,7 @@ def _of_pieces(sizes: tuple[int, ...], spread: NamedSharding, pieces: Sequence[A
     for piece in pieces:
         if (piece.shape, piece.dtype) != (wanted.shape, wanted.dtype):
             raise ShapeError(f"{what} made a part of type {piece.type} of an array of shape {sizes}, where {wanted} is needed.")
-    there: Any = backend(spread.devices[0].platform)
+    there: Any = backend_over(spread.devices)
     whole = wanted.with_shape(sizes)
     hosts = [np.asarray(host_of(piece)) for piece in pieces]
     return ShardedArray(whole, spread, from_pieces(there, hosts, whole, spread), lent=True)
@@ -220,7 +223,7 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
         if device.is_local:
             here = tuple([slice(one.start - offset, one.stop - offset) for one, offset in zip(place, offsets)])
             pieces.append(host[here])
-    there: Any = backend(spread.devices[0].platform)
+    there: Any = backend_over(spread.devices)
     whole: ArrayType = array_type(sizes, local.dtype)
     return ShardedArray(whole, spread, from_pieces(there, pieces, whole, spread), lent=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.functions import argument_name, check_callable, check_flags, returned_leaves, wrapped
-from pullback.core.array import as_array
+from pullback.core.array import ShardedArray, as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
 from pullback.core.errors import ShardingError, UnknownAxis
 from pullback.core.meshes import AbstractMesh, current_mesh
@@ -97,7 +97,15 @@ class Mapping:
     """What `shard_map` was given."""
 
     def __init__(
-        self, f: Any, mesh: AbstractMesh | None, in_specs: Any, out_specs: Any, names: Any, check: bool, debug: bool
+        self,
+        f: Any,
+        mesh: AbstractMesh | None,
+        in_specs: Any,
+        out_specs: Any,
+        names: Any,
+        check: bool,
+        debug: bool,
+        donated: tuple[int, ...] = (),
     ) -> None:
         self.f, self.mesh, self.in_specs, self.out_specs = f, mesh, in_specs, out_specs
         self.names, self.check, self.debug = names, check, debug
@@ -106,7 +114,7 @@ class Mapping:
         def traced(*args: Any) -> Any:
             return self.map(args)
 
-        self.compiled = jit(wrapped(f, "shard_map", traced))
+        self.compiled = jit(wrapped(f, "shard_map", traced), donate_argnums=donated)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
@@ -118,6 +126,8 @@ class Mapping:
         traced = innermost_staging() is not None or any([isinstance(leaf, Tracer) for leaf in leaves])
         if self.debug or traced or axes_around() or not current_mode().compiles:
             return self.map(args)
+        if leaves and all([leaf.__class__ is ShardedArray for leaf in leaves]):
+            return self.compiled(*args)  # what is traced then is checked, and arrays that are divided stay as they are
         over = self.over()
         specs = self.of_arguments(over, args, leaves)
         placed = [on_devices(as_array(leaf), NamedSharding(over.mesh, spec)) for leaf, spec in zip(leaves, specs)]
@@ -159,7 +169,7 @@ class Mapping:
                 if wrong or any([one is PartitionSpec.UNCONSTRAINED for one in found.spec]):
                     raise UnknownAxis(
                         f"{part} names {wrong[0] if wrong else 'UNCONSTRAINED'!r}, along which this shard_map does not work:"
-                        f" its axes are {', '.join(over.manual)}."
+                        f" its axes are {', '.join(over.manual) or '(none)'}."
                     )
                 return found
             if isinstance(part, NamedSharding):

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from pullback.core.array import Array, is_deleted
+from pullback.core.array import Array, is_deleted, placed_type
 from pullback.core.lazy import lazy_module
 from pullback.core.types import ArrayType
 from pullback.program.equation import Atom, Graph, Literal, Variable
@@ -58,7 +58,7 @@ class _Constant:
     def __init__(self, array: Array) -> None:
         self.array = array
         values = b"" if array.type.nbytes > HASHED_BYTES or is_deleted(array) else array.host.tobytes()
-        self.hash = hash((array.type, values))
+        self.hash = hash((placed_type(array), values))
 
     def __hash__(self) -> int:
         return self.hash
@@ -68,7 +68,7 @@ class _Constant:
             return NotImplemented
         if self.array is other.array:
             return True
-        if self.array.type is not other.array.type or is_deleted(self.array) or is_deleted(other.array):
+        if placed_type(self.array) is not placed_type(other.array) or is_deleted(self.array) or is_deleted(other.array):
             return False
         own, others = [np.ascontiguousarray(one.array.host).reshape(-1).view(np.uint8) for one in (self, other)]
         return np.array_equal(own, others)

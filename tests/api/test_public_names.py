@@ -19,7 +19,8 @@ import pullback.numpy as pnp
 from pullback.core.absent import ABSENT
 
 PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
-PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms", "native"}
+PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms"}
+PRIVATE_MODULES |= {"native", "launch"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -230,6 +230,19 @@ def test_in_shardings() -> None:
         pb.device_put(a, on(GRID)) + pb.device_put(a, on(FOUR))
 
 
+def test_two_meshes_of_the_same_devices() -> None:
+    values = RNG.normal(size=(8, 16)).astype("f4")
+    x, y = pb.device_put(values, on(LINE, "x")), pb.device_put(values, on(GRID, "data", "model"))
+    z = pb.device_put(values, on(CUBE, ("a", "b"), "c"))
+    odd = on(pb.make_mesh((4, 2), ("a", "b")), "a", "b")  # half of GRID's model belongs to its a
+    for f in (pb.jit(lambda *xs: sum(xs)), lambda *xs: sum(xs)):
+        for given in itertools.permutations((y, z)):
+            np.testing.assert_allclose(np.asarray(f(*given)), 2 * values, rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(f(z, x)), 2 * values, rtol=1e-6)
+    with pytest.raises(pb.errors.ShardingError, match="computes on two meshes"):
+        pb.jit(lambda a, b: a + b)(pb.device_put(values.T, on(GRID, "data", "model")).T, pb.device_put(values, odd))
+
+
 def test_specs_inside_a_mesh() -> None:
     @pb.jit
     def f(x: Any) -> Any:

@@ -1,0 +1,59 @@
+"""Computing with other processes: a second client of the CPU's, which knows their devices as well.
+
+What one process computes by itself goes on as if there were no others, by the client that it had. The second client is
+asynchronous, so that nobody waits inside XLA for a process that may be lost, and its executables are made only after all have
+said that they make the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from pullback.core.devices import processes
+from pullback.core.errors import WorldError
+from pullback.engine.backend import is_started, register_backend, spanning
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.xla import XlaBackend, make_cpu_client
+
+
+def start_alone() -> Any:
+    """The client by which this process computes by itself, before it joins others.
+
+    Raises:
+        WorldError: the process has computed something already, so that its devices have numbers.
+    """
+    if is_started("cpu"):
+        raise WorldError(
+            "This process has computed something by itself already. Let it join the others first: pb.distributed.initialize"
+            " belongs to the beginning of a program."
+        )
+    return make_cpu_client()
+
+
+def join(
+    own: Any,
+    address: str,
+    index: int,
+    counts: list[int],
+    host: str,
+    agree: Callable[[str, str], None],
+    check: Callable[[str], None],
+) -> None:
+    """Compute with other processes from now on.
+
+    Arguments:
+        own: what `start_alone` returned. address: of the coordination service. index: the number of this process.
+        counts: how many devices each has. host: by which the others reach this one.
+        agree: raises if not all say the same of a subject. check: raises if a result that is waited for needs who is lost.
+    """
+    lib = jaxlib()
+    client, arguments = lib.join(address, index, host)
+    make = lib.client_module.make_cpu_client
+    made = make(asynchronous=True, num_nodes=len(counts), num_devices=counts[index], **arguments)
+    for one in (client, made):  # their end would wait for a lost peer: they live as long as the process
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    processes.join(index, counts)
+    register_backend("cpu", lambda: XlaBackend("cpu", own))
+    spanning.backend, spanning.agree, spanning.check = XlaBackend("cpu", made), agree, check

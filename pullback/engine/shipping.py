@@ -1,0 +1,131 @@
+"""XLA's executables as bytes, for other processes on machines like this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pullback.core.array import Array
+from pullback.core.errors import DeviceError, ExportError, ForeignExecutable
+from pullback.core.primitive import Primitive
+from pullback.core.types import ArrayType
+from pullback.engine import disk
+from pullback.engine.backend import CompileOptions, Executable, backend
+from pullback.engine.executables import XlaExecutable
+from pullback.engine.jaxlib import jaxlib
+from pullback.engine.lower import Lowered, lower_program
+from pullback.engine.partition import mesh_of
+from pullback.engine.xla import XlaBackend, generation_inputs
+from pullback.program.equation import Equation, Variable
+from pullback.program.program import Program
+
+# Of what generated code depends on, what must be the same where it is to run; the rest concerns its speed.
+_DECISIVE = ("jaxlib", "jaxlib build", "platform", "client", "device kind", "processor")
+
+_NOTHING = Lowered("", [], [], {}, {})
+
+# Stands for what an executable computes that came without its Program. Nothing can be made of it, so it has no rules.
+shipped = Primitive("shipped", multiple_results=True)
+
+
+class Shipped(NamedTuple):
+    """An executable that takes all inputs of its Program.
+
+    Attributes:
+        code: what XLA made. constants: the arrays to pass in front of the inputs. lapack: whether it calls LAPACK.
+        fingerprint: for which machines it was made.
+    """
+
+    code: bytes
+    constants: list[Array]
+    lapack: bool
+    fingerprint: dict[str, str]
+
+
+def _xla(options: CompileOptions) -> XlaBackend:
+    there = backend(options.device.platform)
+    if not isinstance(there, XlaBackend):
+        raise ExportError(f"executables of platform {options.device.platform!r} are not XLA's.")
+    return there
+
+
+def fingerprint(there: XlaBackend, options: CompileOptions) -> dict[str, str]:
+    """What a machine and its jaxlib must have in common with those by which an executable was made."""
+    inputs = generation_inputs(there, _NOTHING, options)
+    return {name: inputs[name] for name in _DECISIVE}
+
+
+def _code(there: XlaBackend, lowered: Lowered, options: CompileOptions) -> bytes:
+    """What XLA makes of a module, as bytes: those on disk, or else compiled now. Of an executable that came from bytes itself,
+    jaxlib (0.10.2) makes bytes, too, but those lack functions when they run."""
+    found = disk.read(disk.digest(generation_inputs(there, lowered, options)))
+    return bytes(there.client.serialize_executable(there.translate(lowered, options))) if found is None else found
+
+
+def ship(program: Program, options: CompileOptions, donated: tuple[bool, ...], made: Executable) -> Shipped:
+    """A Program's executable for other processes, read from disk or compiled now.
+
+    Arguments:
+        made: what runs it in this process, which may take fewer inputs, and call Python.
+
+    Raises:
+        ExportError: it has to call Python.
+    """
+    if isinstance(made, LandedExecutable):
+        return made.found
+    there = _xla(options)
+    if mesh_of(program) is not None:
+        raise ExportError("it runs on the devices of a mesh. Export it as StableHLO: pb.export.export(f)(*args).")
+    lowered = lower_program(program, there.platform, donated, portable=True)
+    return Shipped(_code(there, lowered, options), lowered.constants, '"lapack_' in lowered.text, fingerprint(there, options))
+
+
+def land(
+    found: Shipped,
+    name: str,
+    types: tuple[Sequence[ArrayType], Sequence[ArrayType]],
+    options: CompileOptions,
+    donated: tuple[bool, ...],
+) -> tuple[Program, XlaExecutable]:
+    """The executable of a function, given the types of its inputs and results, and a Program that stands for its own.
+
+    Raises:
+        ForeignExecutable: it was made for another machine, by another jaxlib, or for a device that is not here.
+    """
+    try:
+        there = _xla(options)
+    except DeviceError as error:
+        raise ForeignExecutable(f"This executable of {name} was made for a platform that is not here: {error}") from None
+    if options.device not in there.devices:
+        here = ", ".join(map(str, there.devices))
+        raise ForeignExecutable(f"This executable of {name} was made for {options.device}; here there are only {here}.")
+    own = fingerprint(there, options)
+    for what, value in found.fingerprint.items():
+        if own.get(what) != value:
+            raise ForeignExecutable(
+                f"This executable of {name} was made for another machine: its {what} was {value}, and here it is"
+                f" {own.get(what)}. Make it here, or send what pb.export.export(f)(*args).serialize() writes, which any machine"
+                " compiles."
+            )
+    if found.lapack:
+        _ = jaxlib().lapack
+    raw = there.client.deserialize_executable(found.code, [there.raw_devices[options.device.id]])
+    inputs, outputs = (tuple(map(Variable, some)) for some in types)
+    program = Program(inputs, [Equation(shipped, inputs, outputs, {})], outputs, name=name)
+    lowered = _NOTHING._replace(constants=found.constants)
+    executable = LandedExecutable(there, raw, lowered, program, options, donated)
+    executable.found = found
+    return program, executable
+
+
+class LandedExecutable(XlaExecutable):
+    """An executable that was made in another process.
+
+    Attributes:
+        found: as what it came.
+    """
+
+    found: Shipped
+
+    def optimized_text(self) -> str:
+        return "\n".join([module.to_string() for module in self.raw.hlo_modules()])

@@ -1,0 +1,384 @@
+"""Exported: a function as StableHLO, with the types and the trees of its arguments and results, to be called like it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pullback.api.compiled import jit
+from pullback.api.custom import custom_vjp
+from pullback.core.bundles import pack, unpack
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import ExportError, GradientError
+from pullback.core.meshes import AbstractMesh
+from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
+from pullback.core.source import api_boundary
+from pullback.core.tree_forms import tree_data, tree_of_data
+from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
+from pullback.core.types import ArrayType
+from pullback.engine.portable import PortableModule
+from pullback.export.operation import call_flat
+from pullback.program.equality import Keyed
+from pullback.program.serialization import read_type
+
+Shardings = Sequence[NamedSharding | None]
+
+
+class Exported(Keyed):
+    """A function for arguments of certain types, as StableHLO: what `pb.export.export(f)(*args)` and `deserialize` return.
+
+    Attributes:
+        fun_name: the function's name.
+        in_tree: the structure of `(args, kwargs)`, without static arguments. in_types: the types of its leaves.
+        out_tree: the structure of the result. out_types: the types of its leaves.
+        platforms: those for which there is StableHLO.
+        made_by: the versions of jaxlib and of StableHLO that it was made with.
+        mesh: the mesh on which it computes, without devices; None for one device. nr_devices: how many devices that takes.
+        in_shardings, out_shardings: how each leaf of the arguments and of the result lies on it; None where that is not said.
+
+    Example:
+        >>> import pullback as pb
+        >>> exported = pb.export.export(pb.jit(lambda x: {"y": 2.0 * x}))(pb.ArrayType((3,), "float32"))
+        >>> exported.call(pb.numpy.ones(3))
+        {'y': [2. 2. 2.]:f32[3]:cpu(0)}
+        >>> exported.in_types, exported.out_types, exported.platforms
+        ((f32[3],), (f32[3],), ('cpu',))
+    """
+
+    __slots__ = (
+        "_jitted", "_make_vjp", "_modules", "_vjp", "fun_name", "in_shardings", "in_tree", "in_types", "made_by", "mesh",
+        "out_shardings", "out_tree", "out_types", "run",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        fun_name: str,
+        trees: tuple[TreeDef, TreeDef],
+        types: tuple[Sequence[ArrayType], Sequence[ArrayType]],
+        shardings: tuple[Shardings, Shardings],
+        mesh: AbstractMesh | None,
+        modules: Mapping[str, PortableModule],
+        made_by: Mapping[str, str],
+        make_vjp: Callable[[], Exported] | None,
+    ) -> None:
+        self.fun_name = fun_name
+        self.in_tree, self.out_tree = trees
+        self.in_types, self.out_types = map(tuple, types)
+        self.mesh = mesh
+        self.in_shardings, self.out_shardings = map(tuple, shardings)
+        self.made_by = dict(made_by)
+        self._modules = dict(modules)
+        self._make_vjp = make_vjp
+        self._vjp: Exported | None = None
+        parts = [[name, str(self.in_types), str(self.out_types), repr(one.facts)] for name, one in self._modules.items()]
+        text = repr([fun_name, *parts, self.mesh, self.in_shardings, self.out_shardings]).encode()
+        self.key = hashlib.sha256(b"".join([text, *[one.data for one in self._modules.values()]])).hexdigest()
+        self.run: Callable[..., Any] = self._run_alone if make_vjp is None else _with_rule(self)
+        self._jitted = jit(_on_trees(self))  # so that a call like one before takes as long as that of a jitted function
+
+    @property
+    def in_avals(self) -> tuple[ArrayType, ...]:
+        """The types of the leaves of the arguments; JAX's name of `in_types`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x > 0.0))(1.0).in_avals
+            (~f32[],)
+        """
+        return self.in_types
+
+    @property
+    def out_avals(self) -> tuple[ArrayType, ...]:
+        """The types of the leaves of the result; JAX's name of `out_types`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x > 0.0))(1.0).out_avals
+            (bool[],)
+        """
+        return self.out_types
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The platforms for which there is StableHLO.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x + 1.0), platforms=("cpu", "cuda"))(1.0).platforms
+            ('cpu', 'cuda')
+        """
+        return tuple(self._modules)
+
+    @property
+    def nr_devices(self) -> int:
+        """On how many devices it computes.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).nr_devices
+            1
+        """
+        return 1 if self.mesh is None else self.mesh.size
+
+    def _run_alone(self, *leaves: Any) -> tuple[Any, ...]:
+        """Call it without a derivative."""
+        return call_flat(self, leaves)
+
+    @api_boundary
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Call the function, with arguments of the shapes, dtypes and structure that it was exported for.
+
+        It can be called in jit, where it becomes a part of the program, and in vmap, which calls it for one element after the
+        other, in a loop. It has reverse mode if it was exported in this process, or serialized with a `vjp_order`.
+
+        Arguments:
+            args, kwargs: the function's arguments, without static ones.
+
+        Returns:
+            What the function returns.
+
+        Raises:
+            StructureError, ShapeError, DtypeError: it was exported for other arguments.
+            ExportError: it was exported for other platforms. GradientError: it has no such derivative.
+
+        Example:
+            >>> import pullback as pb
+            >>> exported = pb.export.export(pb.jit(lambda x: x * x))(1.0)
+            >>> pb.vmap(exported.call)(pb.numpy.asarray([1.0, 2.0])), pb.grad(exported.call)(3.0)
+            ([1. 4.]:f32[2]:cpu(0), 6.0:f32[]:cpu(0))
+        """
+        return self._jitted(*args, **kwargs)
+
+    def has_vjp(self) -> bool:
+        """Whether it has reverse mode.
+
+        Returns:
+            True or False.
+
+        Example:
+            >>> import pullback as pb
+            >>> exported = pb.export.export(pb.jit(lambda x: x * x))(1.0)
+            >>> exported.has_vjp(), pb.export.deserialize(exported.serialize()).has_vjp()
+            (True, False)
+        """
+        return self._make_vjp is not None
+
+    def vjp(self) -> Exported:
+        """The exported function of the leaves of the arguments, and of a cotangent for each leaf of the result that is floating
+        or complex, in this order, that returns the tuple of the cotangents of those arguments that are floating or complex.
+
+        Returns:
+            An `Exported`.
+
+        Raises:
+            GradientError: it was serialized without.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x * x))(1.0).vjp().call(3.0, 1.0)
+            (6.0:f32[]:cpu(0),)
+        """
+        if self._vjp is None:
+            if self._make_vjp is None:
+                raise self._no_derivative()
+            self._vjp = self._make_vjp()
+        return self._vjp
+
+    def _no_derivative(self) -> GradientError:
+        """The error for a derivative that was not exported."""
+        return GradientError(
+            f"{self.fun_name} was exported without this derivative. Reverse mode travels as far as it is asked for, with"
+            " exported.serialize(vjp_order=1), or 2 for second derivatives; forward mode does not."
+        )
+
+    def mlir_module(self, platform: str | None = None) -> str:
+        """The StableHLO module, as text: its function `main` takes the leaves of the arguments and returns those of the result.
+
+        Arguments:
+            platform: one of `platforms`; by default the first.
+
+        Returns:
+            A string.
+
+        Raises:
+            ExportError: it was not exported for that platform.
+
+        Example:
+            >>> import pullback as pb
+            >>> "stablehlo.add" in pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).mlir_module()
+            True
+        """
+        return self._module(self.platforms[0] if platform is None else platform).text()
+
+    def mlir_module_serialized(self, platform: str | None = None) -> bytes:
+        """The StableHLO module, as a portable artifact, which other tools for StableHLO read.
+
+        Arguments:
+            platform: one of `platforms`; by default the first.
+
+        Returns:
+            Bytes.
+
+        Raises:
+            ExportError: it was not exported for that platform.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).mlir_module_serialized()[:4]
+            b'ML\\xefR'
+        """
+        return self._module(self.platforms[0] if platform is None else platform).data
+
+    def _module(self, platform: str) -> PortableModule:
+        """What there is for a platform."""
+        if platform not in self._modules:
+            listed = ", ".join(map(repr, self.platforms))
+            raise ExportError(
+                f"{self.fun_name} was exported for {listed}, not for {platform!r}. Export it with"
+                f" pb.export.export(f, platforms=({listed}, {platform!r})), or put its arguments on a device of those."
+            )
+        return self._modules[platform]
+
+    def serialize(self, vjp_order: int = 0) -> bytes:
+        """The function as bytes, which `pb.export.deserialize` reads, in another process and by later versions of jaxlib too.
+
+        Arguments:
+            vjp_order: how many times it can be differentiated there, in reverse mode.
+
+        Returns:
+            Bytes: with a version, a checksum, and the versions of what made them.
+
+        Raises:
+            ExportError: a container in the arguments or the result has no name. GradientError: there is no such derivative.
+
+        Example:
+            >>> import pullback as pb
+            >>> data = pb.export.export(pb.jit(lambda x: x**3))(1.0).serialize(vjp_order=2)
+            >>> loaded = pb.export.deserialize(data)
+            >>> pb.grad(loaded.call)(2.0), pb.grad(pb.grad(loaded.call))(2.0)
+            (12.0:f32[]:cpu(0), 12.0:f32[]:cpu(0))
+        """
+        if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
+            raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
+        try:
+            trees = {"in_tree": tree_data(self.in_tree, "its arguments"), "out_tree": tree_data(self.out_tree, "its result")}
+        except ExportError as error:
+            raise ExportError(f"{self.fun_name} cannot be exported: {error}") from None
+        header = {
+            "name": self.fun_name,
+            **trees,
+            "in_types": list(map(str, self.in_types)),
+            "out_types": list(map(str, self.out_types)),
+            "mesh": None if self.mesh is None else [list(self.mesh.axis_sizes), list(self.mesh.axis_names)],
+            "in_specs": list(map(_spec_data, self.in_shardings)),
+            "out_specs": list(map(_spec_data, self.out_shardings)),
+            "platforms": {name: one.facts for name, one in self._modules.items()},
+            "made_by": self.made_by,
+        }
+        further = [self.vjp().serialize(vjp_order - 1)] if vjp_order else []
+        return pack("function", header, [*[one.data for one in self._modules.values()], *further])
+
+    @property
+    def printed(self) -> str:
+        """What printed Programs show in its place.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.export.export(pb.jit(lambda x: x + 1.0))(1.0).printed
+            'exported <lambda>'
+        """
+        return f"exported {self.fun_name}"
+
+    def __reduce__(self) -> Any:
+        return deserialize, (self.serialize(),)
+
+    def __repr__(self) -> str:
+        types = ["(" + ", ".join(map(str, some)) + ")" for some in (self.in_types, self.out_types)]
+        return f"<exported {self.fun_name}: {types[0]} -> {types[1]}, for {', '.join(self.platforms)}>"
+
+
+@api_boundary
+def deserialize(data: bytes) -> Exported:
+    """The function that `Exported.serialize` made bytes of.
+
+    What it computes is compiled here, when it is first called. It computes whatever those who wrote the bytes wanted, in
+    operations of StableHLO: it reads no files and calls no Python.
+
+    Arguments:
+        data: the bytes.
+
+    Returns:
+        An `Exported`.
+
+    Raises:
+        ExportError: these are other bytes, or damaged; their version is not known; or a container has a name that no class has.
+
+    Example:
+        >>> import pullback as pb
+        >>> data = pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).serialize()
+        >>> pb.export.deserialize(data).call(4.0)
+        8.0:f32[]:cpu(0)
+    """
+    header, blobs = unpack("function", data)
+    facts = header["platforms"]
+    modules = {name: PortableModule(blob, facts[name]) for name, blob in zip(facts, blobs)}
+    further = blobs[len(modules) :]
+    trees = tree_of_data(header["in_tree"]), tree_of_data(header["out_tree"])
+    types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
+    make_vjp = functools.partial(deserialize, further[0]) if further else None
+    mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
+    shardings = _shardings(mesh, header["in_specs"]), _shardings(mesh, header["out_specs"])
+    return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp)
+
+
+def _spec_data(sharding: NamedSharding | None) -> Any:
+    """A sharding's spec as JSON data."""
+    return None if sharding is None else [list(names_of(part)) for part in sharding.spec]
+
+
+def _shardings(mesh: AbstractMesh | None, specs: Sequence[Any]) -> Shardings:
+    """The shardings that `_spec_data` wrote."""
+
+    def of(spec: Any) -> NamedSharding | None:
+        return None if mesh is None or spec is None else NamedSharding(mesh, PartitionSpec(*map(tuple, spec)))
+
+    return list(map(of, specs))
+
+
+# ---- how it is called ------------------------------------------------------------------------------------------------
+
+
+def _on_trees(function: Exported) -> Callable[..., Any]:
+    """What calls an exported function with arguments as users pass them."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = array_leaves((args, kwargs), lambda: "(args, kwargs)")
+        types = ([leaf.type for leaf in leaves], function.in_types) if structure == function.in_tree else ((), ())
+        check_like(structure, function.in_tree, "(args, kwargs)", "it was exported for", says, types)
+        return unflatten(function.out_tree, function.run(*leaves))
+
+    def says(where: str) -> str:
+        return f"{function.fun_name} was exported for other arguments: {where}. Convert it, or export for such ones too."
+
+    call.__name__ = call.__qualname__ = function.fun_name
+    return call
+
+
+def _with_rule(function: Exported) -> Callable[..., Any]:
+    """What calls an exported function, with a rule for its derivative, which is exported as well."""
+    inexact_in, inexact_out = ([is_inexact(type.dtype) for type in types] for types in (function.in_types, function.out_types))
+
+    def backward(leaves: Any, cotangents: Any) -> Any:
+        given = [cotangent for cotangent, flag in zip(cotangents, inexact_out) if flag]
+        found = iter(function.vjp().run(*leaves, *given))
+        return tuple([next(found) if flag else None for flag in inexact_in])
+
+    def call(*leaves: Any) -> Any:
+        return call_flat(function, leaves)
+
+    call.__name__ = call.__qualname__ = f"exported_{function.fun_name}"
+    made = custom_vjp(call)
+    made.defvjp(lambda *leaves: (made(*leaves), leaves), backward)
+    return made

@@ -1,0 +1,111 @@
+"""export: a jitted function, for arguments like those of one call, as StableHLO."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.api.compiled import Jitted, jit
+from pullback.api.derivatives import vjp
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import ExportError
+from pullback.core.shardings import NamedSharding
+from pullback.core.source import api_boundary, describe
+from pullback.core.trees import TreeDef
+from pullback.engine.backend import platforms as known_platforms
+from pullback.engine.partition import mesh_of, placed_program, sharding_of
+from pullback.engine.place import current_default_device
+from pullback.engine.portable import portable_module, versions
+from pullback.export.exported import Exported, Shardings
+from pullback.export.operation import constrained
+from pullback.program.interpret import run
+from pullback.program.program import Program
+
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu", "metal")  # for which StableHLO can be written without having them
+
+
+@api_boundary
+def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[..., Exported]:
+    """A jitted function as StableHLO, to be run without its source: in another process, on another machine, by another tool.
+
+    Arguments:
+        fun: what `pb.jit` returned.
+        platforms: for which platforms to write StableHLO, such as ("cpu", "cuda"); they need not be here. By default, that of
+            the default device.
+
+    Returns:
+        A function of `fun`'s arguments, or of `ArrayType`s in their place, that returns an `Exported`. Static arguments are in
+        it, and so are the arrays that `fun` closes over. Donation is forgotten.
+
+    Raises:
+        TypeError: `fun` is not jitted. ValueError: a platform is not known.
+        ExportError: it calls Python (docs/export.md lists the functions that do), or LAPACK on another platform than the CPU.
+
+    Example:
+        >>> import pullback as pb
+        >>> f = pb.jit(lambda params, x: pb.numpy.tanh(x @ params["w"]))
+        >>> exported = pb.export.export(f)({"w": pb.ArrayType((4, 2), "float32")}, pb.ArrayType((8, 4), "float32"))
+        >>> exported
+        <exported <lambda>: (f32[4,2], f32[8,4]) -> (f32[8,2]), for cpu>
+        >>> pb.export.deserialize(exported.serialize()).call({"w": pb.numpy.ones((4, 2))}, pb.numpy.ones((8, 4))).shape
+        (8, 2)
+    """
+    if not isinstance(fun, Jitted):
+        raise TypeError(f"export takes a jitted function, but got {fun!r}: write export(pb.jit(f)).")
+    chosen = (current_default_device().platform,) if platforms is None else platforms
+    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) else chosen))
+    known = [*PLATFORMS, *known_platforms()]
+    if not chosen or not all([name in known for name in chosen]):
+        raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")
+
+    @api_boundary
+    def exporting(*args: Any, **kwargs: Any) -> Exported:
+        traced = fun.trace(*args, **kwargs).lower()
+        try:
+            return _exported(traced.program, traced._dynamic_tree(), traced.out_tree, chosen)
+        except ExportError as error:
+            raise ExportError(f"jit of {describe(fun)} cannot be exported, since {error}") from None
+
+    return exporting
+
+
+def _exported(program: Program, in_tree: TreeDef, out_tree: TreeDef, platforms: Sequence[str]) -> Exported:
+    modules = {name: portable_module(program, name) for name in platforms}
+    types = program.input_types, program.output_types
+    mesh = mesh_of(program)
+    mesh = None if mesh is None else mesh.abstract_mesh
+
+    def without_devices(sharding: NamedSharding | None) -> NamedSharding | None:
+        return None if sharding is None or mesh is None else NamedSharding(mesh, sharding.spec)
+
+    takes = [without_devices(variable.sharding) for variable in program.inputs]
+    gives = [without_devices(sharding_of(out)) for out in program.outputs]
+    make_vjp = functools.partial(_exported_vjp, program, takes, gives, platforms)
+    return Exported(program.name, (in_tree, out_tree), types, (takes, gives), mesh, modules, versions(), make_vjp)
+
+
+def _exported_vjp(program: Program, takes: Shardings, gives: Shardings, platforms: Sequence[str]) -> Exported:
+    """See `Exported.vjp`."""
+    types = program.input_types, program.output_types
+    inexact_in, inexact_out = ([is_inexact(type.dtype) for type in some] for some in types)
+    count = len(inexact_in)
+
+    def backward(*leaves: Any) -> Any:
+        def forward(*given: Any) -> Any:
+            rest = iter(given)
+            outs = run(program, [next(rest) if flag else leaf for leaf, flag in zip(leaves, inexact_in)])
+            return tuple([out for out, flag in zip(outs, inexact_out) if flag])
+
+        _, pull = vjp(forward, *[leaf for leaf, flag in zip(leaves, inexact_in) if flag])
+        return tuple(constrained(pull(leaves[count:]), [one for one, flag in zip(takes, inexact_in) if flag]))
+
+    backward.__name__ = f"vjp_{program.name}"
+    given = [*program.input_types, *[type.strong() for type, flag in zip(program.output_types, inexact_out) if flag]]
+    traced = jit(backward).trace(*given)
+    lie = (*takes, *[one for one, flag in zip(gives, inexact_out) if flag])
+    pulled = placed_program(traced.program, lie) if any(lie) else traced.program
+    try:
+        return _exported(pulled, traced.in_tree, traced.out_tree, platforms)
+    except ExportError as error:
+        raise ExportError(f"The derivative of {program.name} cannot be exported, since {error}") from None

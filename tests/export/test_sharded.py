@@ -1,0 +1,100 @@
+"""Exported functions of arrays that are spread over a mesh, against NumPy and against the function itself, on 8 devices."""
+
+from processes import run
+
+COMMON = """
+import numpy as np, pullback as pb, pullback.numpy as pnp
+from pullback.sharding import AbstractMesh, Mesh
+P, rng = pb.P, np.random.default_rng(0)
+W = {"a": rng.normal(size=(16, 32)).astype("f4"), "b": rng.normal(size=(32, 8)).astype("f4")}
+X = rng.normal(size=(8, 16)).astype("f4")
+
+def on(mesh):
+    def put(x, *spec):
+        return pb.device_put(x, pb.NamedSharding(mesh, P(*spec)))
+    return {"a": put(W["a"], None, "model"), "b": put(W["b"], "model")}, put(X, "data")
+
+mesh = pb.make_mesh((2, 4), ("data", "model"))
+w, x = on(mesh)
+
+def refused(call, error, text):
+    try:
+        call()
+    except error as found:
+        assert text in str(found), found
+    else:
+        raise AssertionError("no error")
+"""
+
+WRITES = (
+    COMMON
+    + """
+def layer(w, x):
+    h = pb.lax.with_sharding_constraint(pnp.tanh(x @ w["a"]), pb.NamedSharding(mesh, P("data", "model")))
+    return {"y": h @ w["b"], "s": pnp.sum(h)}
+
+f = pb.jit(layer, out_shardings={"y": pb.NamedSharding(mesh, P("data")), "s": pb.NamedSharding(mesh, P())})
+exported = pb.export.export(f)(w, x)
+assert exported.nr_devices == 8 and exported.mesh is AbstractMesh((2, 4), ("data", "model"))
+assert [str(one.spec) for one in exported.in_shardings] == [str(P(None, "model")), str(P("model")), str(P("data"))]
+assert "sdy.mesh @mesh" in exported.mlir_module() and exported.platforms == ("cpu",)
+data = exported.serialize(vjp_order=1)
+assert pb.export.deserialize(data) == exported
+found, wanted = exported.call(w, x), f(w, x)
+for name in wanted:
+    assert found[name].sharding == wanted[name].sharding
+    np.testing.assert_allclose(found[name], wanted[name], rtol=1e-6)
+refused(lambda: f.lower(w, x).compile().serialize(), pb.errors.ExportError, "it runs on the devices of a mesh")
+
+closed = pb.device_put(rng.normal(size=(16, 16)).astype("f4"), pb.NamedSharding(mesh, P("data", "model")))
+over = pb.export.deserialize(pb.export.export(pb.jit(lambda x: x @ closed))(x).serialize())
+np.testing.assert_allclose(over.call(x), X @ np.asarray(closed), rtol=1e-4, atol=1e-5)
+open("sharded", "wb").write(data)
+print("done")
+"""
+)
+
+READS = (
+    COMMON
+    + """
+import pathlib
+loaded = pb.export.deserialize(pathlib.Path("sharded").read_bytes())
+h = np.tanh(X @ W["a"])
+wanted = {"y": h @ W["b"], "s": h.sum()}
+
+def loss(w, x):
+    out = loaded.call(w, x)
+    return pnp.sum(out["y"] ** 2) + out["s"]
+
+slope = (1 - h**2) * (2 * wanted["y"] @ W["b"].T + 1)
+gradient = {"a": X.T @ slope, "b": h.T @ (2 * wanted["y"])}
+reversed_mesh = Mesh(np.array(pb.devices())[::-1].reshape(2, 4), ("data", "model"))
+for w, x in (on(mesh), on(reversed_mesh)):  # it was exported for a mesh of this form, of whatever devices
+    own = x.sharding.mesh
+    out = loaded.call(w, x)
+    assert out["y"].sharding == pb.NamedSharding(own, P("data")) and out["s"].is_fully_replicated
+    for name in wanted:
+        np.testing.assert_allclose(out[name], wanted[name], rtol=1e-4, atol=1e-5)
+    for grad in (pb.grad(loss), pb.jit(pb.grad(loss))):
+        found = grad(w, x)
+        assert found["a"].sharding == pb.NamedSharding(own, P(None, "model"))
+        for name in gradient:
+            np.testing.assert_allclose(found[name], gradient[name], rtol=1e-3, atol=1e-4)
+w, x = on(mesh)
+out = pb.vmap(loaded.call, (None, 0))(w, pnp.stack([x, 0.0 * x]))
+np.testing.assert_allclose(out["y"][0], wanted["y"], rtol=1e-4, atol=1e-5)
+assert not np.asarray(out["y"][1]).any()
+assert pb.jit(lambda w, x: loaded.call(w, x * 2.0)["y"] + 1)(w, x).shape == (8, 8)
+refused(lambda: loaded.call(W, X), pb.errors.ShardingError, "has no devices")
+other = pb.device_put(X, pb.NamedSharding(pb.make_mesh((8,), ("data",)), P("data")))
+refused(lambda: loaded.call(W, other), pb.errors.ShardingError, "two meshes")
+print("done")
+"""
+)
+
+
+def test_a_sharded_function_travels(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for script in (WRITES, READS):
+        done = run(script, PULLBACK_CPU_DEVICES="8")
+        assert done.stdout == "done\n", done.stderr
