@@ -514,7 +514,7 @@ def pvary(x: Any, axis_name: Any) -> Any:
     Example:
         >>> P, mesh = pb.P, pb.make_mesh((1,), ("i",))
         >>> pb.shard_map(lambda x: lax.pvary(x, "i")[None], mesh=mesh, in_specs=P(), out_specs=P("i"))(1.0)
-        [1.]:f32[1]@(i):cpu(0)
+        [1.]:f32[1]@(·):cpu(0)
     """
 
     def varied(leaf: Any, name: Hashable) -> Any:
@@ -543,7 +543,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     Example:
         >>> P, mesh = pb.P, pb.make_mesh((1,), ("i",))
         >>> pb.shard_map(lambda x: lax.pcast(x, "i", to="varying")[None], mesh=mesh, in_specs=P(), out_specs=P("i"))(1.0)
-        [1.]:f32[1]@(i):cpu(0)
+        [1.]:f32[1]@(·):cpu(0)
     """
     if to != "varying":
         raise ValueError(f'pcast takes to="varying" only, not {to!r}: what varies is made the same by psum, pmean, pmax, ...')

@@ -18,7 +18,7 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.shaping import expand_dims, moveaxis, squeeze
-from pullback.parallel.shard_map import Mapping
+from pullback.parallel.mapping import Mapping
 from pullback.program.equality import param_key
 
 MAX_SIGNATURES = 64  # structures and static arguments for which one pmap keeps what it made
@@ -66,7 +66,7 @@ def pmap(
     Example:
         >>> import pullback as pb
         >>> pb.pmap(lambda x: x / pb.lax.psum(x, "i"), axis_name="i")(pb.numpy.array([[1.0, 4.0]]))
-        [[1. 1.]]:f32[1,2]@(i,·):cpu(0)
+        [[1. 1.]]:f32[1,2]@(·,·):cpu(0)
     """
     check_callable(fun, "pmap")
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
