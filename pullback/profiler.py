@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from pullback.api.devices import devices
 from pullback.api.functions import check_callable
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, make_public, name_of
-from pullback.engine.backend import backend
+from pullback.engine.backend import Backend, backend
 from pullback.engine.jaxlib import profiler, running_profiler
 from pullback.engine.place import current_default_device
 
@@ -29,6 +30,13 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 PERFETTO = "perfetto_trace.json.gz"
+
+
+def _started(platform: str | None) -> Backend:
+    """The back end of a platform, by default that of the default device."""
+    name = current_default_device().platform if platform is None else platform
+    devices(name)  # makes those of plugins known
+    return backend(name)
 
 
 class _Trace:
@@ -73,7 +81,7 @@ def start_trace(log_dir: str | os.PathLike[str], *, python_frames: bool = True, 
         if _trace.session is not None:
             raise RuntimeError("A trace is running already: end it with pb.profiler.stop_trace() first.")
         directory.mkdir(parents=True, exist_ok=True)
-        backend(current_default_device().platform)  # a platform adds its own recorder when it starts
+        _started(None)  # a platform adds its own recorder when it starts
         options = profiler().ProfileOptions()
         options.python_tracer_level, options.host_tracer_level = int(python_frames), host_level
         options.raise_error_on_start_failure = True
@@ -241,7 +249,7 @@ def device_memory_profile(platform: str | None = None) -> bytes:
         >>> len(pb.profiler.device_memory_profile()) > 0
         True
     """
-    return backend(current_default_device().platform if platform is None else platform).memory_profile()
+    return _started(platform).memory_profile()
 
 
 @api_boundary

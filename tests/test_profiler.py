@@ -6,6 +6,7 @@ import pathlib
 import threading
 
 import pytest
+from processes import run
 
 import pullback as pb
 import pullback.numpy as pnp
@@ -46,6 +47,20 @@ def test_a_trace_has_the_names_in_both_files(tmp_path):
     assert named["in a thread"]["tid"] != named["train"]["tid"]
     assert any("test_profiler.py" in name for name in named), "Python's calls"
     assert any("fusion" in name or "dot" in name for name in named), "XLA's operations"
+
+
+def test_in_a_process_that_has_compiled_nothing_yet(tmp_path):
+    for name in ("pullback", "pullback.compat.jax"):
+        done = run(
+            f"import importlib\n"
+            f"profiler = importlib.import_module('{name}.profiler')\n"
+            f"with profiler.trace({str(tmp_path / name)!r}):\n"
+            f"    with profiler.TraceAnnotation('first'): import pullback; pullback.jit(lambda x: x + 1.0)(1.0)\n"
+            f"print(len(profiler.device_memory_profile()) > 0)"
+        )
+        assert done.stdout == "True\n", done.stderr
+        (folder,) = (tmp_path / name / "plugins" / "profile").iterdir()
+        assert "first" in [event.get("name") for event in events(folder)]
 
 
 def test_python_frames_can_be_left_out_and_traces_follow_each_other(tmp_path):

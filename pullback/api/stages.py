@@ -271,8 +271,10 @@ class Compiled(_AheadOfTime):
                 raise error(says.format(describe(self._fun), where, ", or convert the argument"))
         for index, (leaf, variable) in enumerate(zip(leaves, self._signature.program.inputs)):
             if isinstance(leaf, ShardedArray) and not lies_as(leaf, variable.sharding):
-                where = f"{self._jitted._paths(*dynamic)[index]} lies as {leaf.placed_type} where it was compiled for"
-                raise ShardingMismatch(says.format(describe(self._fun), f"{where} {variable.placed_type}", ", or move it"))
+                wanted = str(variable.placed_type) + ("" if variable.sharding is None else f" on {variable.sharding.mesh}")
+                where = f"{self._jitted._paths(*dynamic)[index]} lies as {leaf.placed_type} on {leaf.sharding.mesh}"
+                where = f"{where} where it was compiled for {wanted}"
+                raise ShardingMismatch(says.format(describe(self._fun), where, ", or move it"))
         if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
@@ -369,8 +371,7 @@ class Compiled(_AheadOfTime):
             "device": [options.device.platform, options.device.id],
             "committed": options.committed,
             "constants": [str(array.type) for array in found.constants],
-            "lapack": found.lapack,
-            "fingerprint": found.fingerprint,
+            "facts": found.facts,
         }
         return pack("executable", header, [found.code, *[host_of(array).tobytes() for array in found.constants]])
 

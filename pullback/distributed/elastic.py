@@ -113,7 +113,8 @@ def reform(minimum: int = 1, timeout: float = 30.0) -> None:
     """Form a smaller world of the processes that are left, which all call this; it does not return.
 
     The program begins again, in the same process, with the same arguments, and a new number: `initialize` then finds the others
-    in it, whatever it is given. Nothing in memory is left: what is to be kept has to be written down before.
+    in it, whatever it is given. Nothing in memory is left, nor any value by a key: what is to be kept has to be written
+    down before.
 
     Arguments:
         minimum: with fewer processes there is no point in going on.

@@ -175,6 +175,10 @@ class Lowering(Writer):
         return self.module.platform
 
     @property
+    def partitioned(self) -> bool:  # type: ignore[override]
+        return self.module.mesh is not None and self.module.mesh.size > 1
+
+    @property
     def portable(self) -> bool:
         return self.module.portable
 

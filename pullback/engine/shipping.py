@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, ExportError, ForeignExecutable
+from pullback.core.meshes import Mesh
 from pullback.core.primitive import Primitive
+from pullback.core.shardings import NamedSharding
+from pullback.core.spec_forms import Shardings, shardings_of_data, specs_data
 from pullback.core.types import ArrayType
 from pullback.engine import disk
 from pullback.engine.backend import CompileOptions, Executable, backend
 from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
-from pullback.engine.partition import mesh_of
+from pullback.engine.partition import devices_of, sharding_of
+from pullback.engine.spmd import SpmdExecutable, spread_array
 from pullback.engine.xla import XlaBackend, generation_inputs
-from pullback.program.equation import Equation, Variable
+from pullback.program.equation import Equation, PlacedVariable, Variable
 from pullback.program.program import Program
 
 # Of what generated code depends on, what must be the same where it is to run; the rest concerns its speed.
@@ -32,14 +39,14 @@ class Shipped(NamedTuple):
     """An executable that takes all inputs of its Program.
 
     Attributes:
-        code: what XLA made. constants: the arrays to pass in front of the inputs. lapack: whether it calls LAPACK.
-        fingerprint: for which machines it was made.
+        code: what XLA made. constants: the arrays to pass in front of the inputs.
+        facts: the rest, as JSON data: whether it calls LAPACK, the `fingerprint` of the machines for which it was made, and, of
+            one that runs on a mesh, the mesh with its devices, and how inputs, results and constants lie on it.
     """
 
     code: bytes
     constants: list[Array]
-    lapack: bool
-    fingerprint: dict[str, str]
+    facts: dict[str, Any]
 
 
 def _xla(options: CompileOptions) -> XlaBackend:
@@ -74,10 +81,16 @@ def ship(program: Program, options: CompileOptions, donated: tuple[bool, ...], m
     if isinstance(made, LandedExecutable):
         return made.found
     there = _xla(options)
-    if mesh_of(program) is not None:
-        raise ExportError("it runs on the devices of a mesh. Export it as StableHLO: pb.export.export(f)(*args).")
     lowered = lower_program(program, there.platform, donated, portable=True)
-    return Shipped(_code(there, lowered, options), lowered.constants, '"lapack_' in lowered.text, fingerprint(there, options))
+    facts: dict[str, Any] = {"lapack": '"lapack_' in lowered.text, "fingerprint": fingerprint(there, options), "mesh": None}
+    if lowered.mesh is not None:
+        mesh = devices_of(lowered.mesh)
+        devices = [[device.platform, device.id] for device in mesh.devices.flat]
+        facts["mesh"] = [list(mesh.axis_sizes), list(mesh.axis_names), devices]
+        facts["in_specs"] = specs_data([variable.sharding for variable in program.inputs])
+        facts["out_specs"] = specs_data(list(map(sharding_of, program.outputs)))
+        facts["constant_specs"] = specs_data([getattr(one, "sharding", None) for one in lowered.constants])
+    return Shipped(_code(there, lowered, options), lowered.constants, facts)
 
 
 def land(
@@ -96,26 +109,39 @@ def land(
         there = _xla(options)
     except DeviceError as error:
         raise ForeignExecutable(f"This executable of {name} was made for a platform that is not here: {error}") from None
-    if options.device not in there.devices:
-        here = ", ".join(map(str, there.devices))
-        raise ForeignExecutable(f"This executable of {name} was made for {options.device}; here there are only {here}.")
+    facts = found.facts
+    places = [options.device] if facts["mesh"] is None else [Device(*one) for one in facts["mesh"][2]]
+    for device in places:
+        if device not in there.devices:
+            here = ", ".join(map(str, there.devices))
+            raise ForeignExecutable(f"This executable of {name} was made for {device}; here there are only {here}.")
     own = fingerprint(there, options)
-    for what, value in found.fingerprint.items():
+    for what, value in facts["fingerprint"].items():
         if own.get(what) != value:
             raise ForeignExecutable(
                 f"This executable of {name} was made for another machine: its {what} was {value}, and here it is"
                 f" {own.get(what)}. Make it here, or send what pb.export.export(f)(*args).serialize() writes, which any machine"
                 " compiles."
             )
-    if found.lapack:
+    if facts["lapack"]:
         _ = jaxlib().lapack
-    raw = there.client.deserialize_executable(found.code, [there.raw_devices[options.device.id]])
-    inputs, outputs = (tuple(map(Variable, some)) for some in types)
+    raw = there.client.deserialize_executable(found.code, [there.raw_of[device] for device in places])
+    lowered, kind = _NOTHING._replace(constants=found.constants), LandedExecutable
+    ends: list[Shardings] = [[None] * len(some) for some in types]
+    if facts["mesh"] is not None:
+        mesh = Mesh(np.array(places, object).reshape(facts["mesh"][0]), facts["mesh"][1])
+        *ends, lie = [shardings_of_data(mesh, facts[f"{what}_specs"]) for what in ("in", "out", "constant")]
+        spread = [one if own is None else spread_array(one, own) for one, own in zip(found.constants, lie)]
+        lowered, kind = lowered._replace(constants=spread, mesh=mesh), LandedSpmdExecutable
+    inputs, outputs = (tuple(map(_variable, *pair)) for pair in zip(types, ends))
     program = Program(inputs, [Equation(shipped, inputs, outputs, {})], outputs, name=name)
-    lowered = _NOTHING._replace(constants=found.constants)
-    executable = LandedExecutable(there, raw, lowered, program, options, donated)
+    executable = kind(there, raw, lowered, program, options, donated)
     executable.found = found
     return program, executable
+
+
+def _variable(type: ArrayType, sharding: NamedSharding | None) -> Variable:
+    return Variable(type) if sharding is None else PlacedVariable(type, sharding)
 
 
 class LandedExecutable(XlaExecutable):
@@ -129,3 +155,7 @@ class LandedExecutable(XlaExecutable):
 
     def optimized_text(self) -> str:
         return "\n".join([module.to_string() for module in self.raw.hlo_modules()])
+
+
+class LandedSpmdExecutable(LandedExecutable, SpmdExecutable):
+    """One that runs on the devices of a mesh."""

@@ -35,7 +35,7 @@ from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
-from pullback.engine.waiting import wait_for, wait_for_peers
+from pullback.engine.waiting import run_with_peers, wait_for, wait_for_peers
 from pullback.program.cost import cost
 
 # Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
@@ -279,7 +279,8 @@ class SpmdExecutable(XlaExecutable):
         with there.launching:
             if there.running is not None and not is_ready(there.running):
                 (wait_for_peers if there.spans else wait_for)(there.running)
-            outs = super()._executor()(buffers)
+            execute = super()._executor()
+            outs = run_with_peers(lambda: execute(buffers)) if there.spans else execute(buffers)
             there.running = outs[-1] if outs else None
             if self.is_short and outs:
                 outs[-1].block_until_ready()

@@ -18,7 +18,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.engine.backend import spanning
@@ -90,11 +90,68 @@ def wait_for_peers(raw: Any) -> None:
     try:
         raw.block_until_ready()
     except Exception:
-        until = time.monotonic() + HEARD_OF  # the connections of a process that is lost end before others are told so
-        while time.monotonic() < until:
-            spanning.check(RESULT)
-            time.sleep(LONG_PAUSE)
+        _hear_of_losses()
         raise
+
+
+def _hear_of_losses() -> None:
+    """Raise if a process is lost: that its connections end is seen before others are told why."""
+    until = time.monotonic() + HEARD_OF
+    while time.monotonic() < until:
+        spanning.check(RESULT)
+        time.sleep(LONG_PAUSE)
+
+
+class _Launch:
+    """A call that another thread makes.
+
+    Attributes:
+        done: released when it has returned. outcome: what it returned, or the exception that it raised.
+    """
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call, self.done = call, _thread.allocate_lock()
+        self.outcome: Any = None
+        self.done.acquire()
+
+
+class _Launcher:
+    """The thread that starts programs which processes run together, one after the other.
+
+    XLA runs short programs in the thread that calls it, also on a client that is asynchronous. There that thread would wait for
+    the other processes, and hear neither of a Ctrl-C nor of a loss.
+    """
+
+    def __init__(self) -> None:
+        self.given: queue.SimpleQueue[_Launch] = queue.SimpleQueue()
+        _thread.start_new_thread(self.work, ())
+
+    def work(self) -> None:
+        while True:
+            launch = self.given.get()
+            try:
+                launch.outcome = launch.call()
+            except Exception as error:
+                launch.outcome = error
+            launch.done.release()
+            del launch
+
+
+_launchers: list[_Launcher] = []  # one, when the first such program is run
+
+
+def run_with_peers(call: Callable[[], Any]) -> Any:
+    """What a call returns that starts a program which processes run together; raises `PeerLost` if one of them is lost."""
+    if not _launchers:
+        _launchers.append(_Launcher())
+    launch = _Launch(call)
+    _launchers[0].given.put(launch)
+    while not launch.done.acquire(timeout=LISTENING):
+        spanning.check(RESULT)
+    if isinstance(launch.outcome, Exception):
+        _hear_of_losses()
+        raise launch.outcome
+    return launch.outcome
 
 
 def acquire_at_end(locks: Sequence[Any]) -> None:
@@ -126,6 +183,7 @@ def _forget() -> None:
     """The child of a fork has no such threads."""
     _watchers.clear()
     _idle.clear()
+    _launchers.clear()
 
 
 if hasattr(os, "register_at_fork"):

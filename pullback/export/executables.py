@@ -49,7 +49,7 @@ def load_executable(data: bytes) -> Compiled:
     for blob, type in zip(blobs, map(read_type, header["constants"])):
         constants.append(Array(type, np.frombuffer(blob, type.dtype).reshape(type.shape).copy()))
     options = CompileOptions(device=Device(*header["device"]), committed=header["committed"], native=False, keep_unused=True)
-    found, donated = Shipped(code, constants, header["lapack"], header["fingerprint"]), tuple(header["donated"])
+    found, donated = Shipped(code, constants, header["facts"]), tuple(header["donated"])
     program, executable = land(found, header["name"], types, options, donated)
 
     def stand_in(*args: Any, **kwargs: Any) -> NoReturn:

@@ -13,8 +13,8 @@ from pullback.core.bundles import pack, unpack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
 from pullback.core.meshes import AbstractMesh
-from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary
+from pullback.core.spec_forms import Shardings, shardings_of_data, specs_data
 from pullback.core.tree_forms import tree_data, tree_of_data
 from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
 from pullback.core.types import ArrayType
@@ -23,11 +23,11 @@ from pullback.export.operation import call_flat
 from pullback.program.equality import Keyed
 from pullback.program.serialization import read_type
 
-Shardings = Sequence[NamedSharding | None]
-
 
 class Exported(Keyed):
     """A function for arguments of certain types, as StableHLO: what `pb.export.export(f)(*args)` and `deserialize` return.
+
+    Pickles of it have no derivatives, as its bytes have none unless `serialize` is asked for them.
 
     Attributes:
         fun_name: the function's name.
@@ -272,8 +272,8 @@ class Exported(Keyed):
             "in_types": list(map(str, self.in_types)),
             "out_types": list(map(str, self.out_types)),
             "mesh": None if self.mesh is None else [list(self.mesh.axis_sizes), list(self.mesh.axis_names)],
-            "in_specs": list(map(_spec_data, self.in_shardings)),
-            "out_specs": list(map(_spec_data, self.out_shardings)),
+            "in_specs": specs_data(self.in_shardings),
+            "out_specs": specs_data(self.out_shardings),
             "platforms": {name: one.facts for name, one in self._modules.items()},
             "made_by": self.made_by,
         }
@@ -290,6 +290,12 @@ class Exported(Keyed):
             'exported <lambda>'
         """
         return f"exported {self.fun_name}"
+
+    def __copy__(self) -> Exported:  # nothing of it changes
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Exported:
+        return self
 
     def __reduce__(self) -> Any:
         return deserialize, (self.serialize(),)
@@ -329,22 +335,8 @@ def deserialize(data: bytes) -> Exported:
     types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
     make_vjp = functools.partial(deserialize, further[0]) if further else None
     mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
-    shardings = _shardings(mesh, header["in_specs"]), _shardings(mesh, header["out_specs"])
+    shardings = shardings_of_data(mesh, header["in_specs"]), shardings_of_data(mesh, header["out_specs"])
     return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp)
-
-
-def _spec_data(sharding: NamedSharding | None) -> Any:
-    """A sharding's spec as JSON data."""
-    return None if sharding is None else [list(names_of(part)) for part in sharding.spec]
-
-
-def _shardings(mesh: AbstractMesh | None, specs: Sequence[Any]) -> Shardings:
-    """The shardings that `_spec_data` wrote."""
-
-    def of(spec: Any) -> NamedSharding | None:
-        return None if mesh is None or spec is None else NamedSharding(mesh, PartitionSpec(*map(tuple, spec)))
-
-    return list(map(of, specs))
 
 
 # ---- how it is called ------------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError
 from pullback.core.shardings import NamedSharding
 from pullback.core.source import api_boundary, describe
+from pullback.core.spec_forms import Shardings
 from pullback.core.trees import TreeDef
 from pullback.engine.backend import platforms as known_platforms
 from pullback.engine.partition import mesh_of, placed_program, sharding_of
 from pullback.engine.place import current_default_device
 from pullback.engine.portable import portable_module, versions
-from pullback.export.exported import Exported, Shardings
+from pullback.export.exported import Exported
 from pullback.export.operation import constrained
 from pullback.program.interpret import run
 from pullback.program.program import Program
@@ -36,7 +37,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 
     Returns:
         A function of `fun`'s arguments, or of `ArrayType`s in their place, that returns an `Exported`. Static arguments are in
-        it, and so are the arrays that `fun` closes over. Donation is forgotten.
+        it, and so are the arrays that `fun` closes over. Donation and `compiler_options` stay behind.
 
     Raises:
         TypeError: `fun` is not jitted. ValueError: a platform is not known.

@@ -44,6 +44,12 @@ def _same_dtype_starts(write, starts):
     return list(starts)
 
 
+def _moved_inside(write, start, size, taken):
+    """The beginning of a block of so many elements, moved inside an axis of that size."""
+    last = min(size - taken, np.iinfo(start.dtype).max)
+    return write.op("stablehlo.clamp", [write.like(start, 0), start, write.like(start, last)], start.type)
+
+
 def _index_vectors(starts, axes, size):
     """Indices of which some are batched, as one index vector for each batch element."""
     columns = []
@@ -129,7 +135,10 @@ class dynamic_update_slice(Rules):
         return out
 
     def lower(write, x, update, *start_indices):
-        return write.op("stablehlo.dynamic_update_slice", [x, update, *_same_dtype_starts(write, start_indices)])
+        starts = _same_dtype_starts(write, start_indices)
+        if write.partitioned:  # XLA's partitioner leaves out a block that begins outside, in place of moving it inside
+            starts = [_moved_inside(write, *one) for one in zip(starts, x.shape, update.shape)]
+        return write.op("stablehlo.dynamic_update_slice", [x, update, *starts])
 
     def transpose(cotangent, x, update, *start_indices):
         kept = found = None

@@ -115,7 +115,7 @@ class Keeper:
         self.connected = 0
         self.services: list[Any] = []
         self.secret = shared_secret()
-        names = ("beat", "set", "get", "peek", "delete", "meet", "leave", "preempt", "step", "reform")
+        names = ("beat", "set", "get", "peek", "delete", "meet", "cancel", "leave", "preempt", "step", "reform")
         self._answers = {name: getattr(self, f"_on_{name}") for name in names}
 
     def run(self) -> None:
@@ -335,6 +335,9 @@ class Keeper:
             why = f"Rank {left.rank} has finished, and will not come to {name}."
             return wait.member.tell({"id": wait.id, "error": "WorldError", "why": why})
         present = epoch.meetings.setdefault(name, {})
+        if wait.member.rank in present:
+            why = f"Two threads of rank {wait.member.rank} came to {name}, which only one can."
+            return wait.member.tell({"id": wait.id, "error": "WorldError", "why": why})
         present[wait.member.rank] = wait
         if name == LEAVING:
             self._finish(epoch, wait.member)
@@ -345,6 +348,15 @@ class Keeper:
             answer = {"sizes": list(map(len, brought))}
             for one in present.values():
                 one.member.tell({"id": one.id, **answer}, b"".join(brought))
+
+    def _on_cancel(self, epoch: Epoch, wait: Waiting, header: dict[str, Any]) -> None:
+        """It does not wait for the answer to a request any more; if it was for a meeting, it is not there."""
+        rank, number = wait.member.rank, header["cancels"]
+        for waiting in (*epoch.meetings.values(), epoch.reforming):
+            if rank in waiting and waiting[rank].id == number:
+                del waiting[rank]
+        for requests in epoch.keys.values():
+            requests[:] = [one for one in requests if one.member is not wait.member or one.id != number]
 
     def _finish(self, epoch: Epoch, member: Member) -> None:
         """It has finished: whoever waits for it at another meeting waits in vain."""

@@ -6,6 +6,7 @@ processes have a part, calls `check`, which raises as soon as the keeper has sai
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -187,6 +188,10 @@ class Link:
                     break
         except OSError:
             self._closed.wait(LISTENING)  # the other thread says why
+        except BaseException:  # a Ctrl-C: nobody waits here any more
+            with contextlib.suppress(OSError):
+                self.channel.send({"op": "cancel", "id": 0, "cancels": number})
+            raise
         finally:
             self._replies.pop(number, None)
         if not reply.message[0]:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import sys
 import threading
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -36,17 +35,10 @@ class World:
         self.place, self.link = place, link
         self.process = os.getpid()
         self.stopping = Stopping(link)
-        self._met: Counter[str] = Counter()
-        self._lock = threading.Lock()
 
     def meet(self, what: str, body: bytes = b"", of: int | None = None, timeout: float | None = None) -> list[bytes]:
-        """What all processes bring to a meeting; or only what process `of` does. Meetings of one name happen one after
-        another."""
-        with self._lock:
-            self._met[what] += 1
-            number = self._met[what]
-        name = what if number == 1 else f"{what} ({number})"
-        answer, found = self.link.ask({"op": "meet", "name": name, "of": of}, body, timeout)
+        """What all processes bring to a meeting, or only what process `of` does. One of the same name may come after it."""
+        answer, found = self.link.ask({"op": "meet", "name": what, "of": of}, body, timeout)
         brought, start = [], 0
         for size in answer["sizes"]:
             brought.append(found[start : start + size])
@@ -213,7 +205,7 @@ def _leave() -> None:
         return
     error = getattr(sys, "last_value", None)
     if error is not None:
-        return _go(_worlds[0], f"its program ended with {type(error).__name__}: {error}"[:500])
+        return _go(_worlds[0], "its program ended with " + f"{type(error).__name__}: {error}"[:500].removesuffix(": "))
     try:
         shutdown()
     except WorldError as lost:

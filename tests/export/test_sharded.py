@@ -1,6 +1,10 @@
 """Exported functions of arrays that are spread over a mesh, against NumPy and against the function itself, on 8 devices."""
 
+import pytest
 from processes import run
+
+import pullback as pb
+from pullback.core.errors import ForeignExecutable
 
 COMMON = """
 import numpy as np, pullback as pb, pullback.numpy as pnp
@@ -44,12 +48,14 @@ found, wanted = exported.call(w, x), f(w, x)
 for name in wanted:
     assert found[name].sharding == wanted[name].sharding
     np.testing.assert_allclose(found[name], wanted[name], rtol=1e-6)
-refused(lambda: f.lower(w, x).compile().serialize(), pb.errors.ExportError, "it runs on the devices of a mesh")
 
 closed = pb.device_put(rng.normal(size=(16, 16)).astype("f4"), pb.NamedSharding(mesh, P("data", "model")))
 over = pb.export.deserialize(pb.export.export(pb.jit(lambda x: x @ closed))(x).serialize())
 np.testing.assert_allclose(over.call(x), X @ np.asarray(closed), rtol=1e-4, atol=1e-5)
 open("sharded", "wb").write(data)
+g = pb.jit(lambda w, x, n: {**layer(w, x), "closed": x @ closed * n})  # the partitioner chooses how results lie
+open("executable", "wb").write(g.lower(w, x, 2.0).compile().serialize())
+np.save("closed", np.asarray(closed))
 print("done")
 """
 )
@@ -81,6 +87,14 @@ for w, x in (on(mesh), on(reversed_mesh)):  # it was exported for a mesh of this
         for name in gradient:
             np.testing.assert_allclose(found[name], gradient[name], rtol=1e-3, atol=1e-4)
 w, x = on(mesh)
+before = pb.cache_info().compiled
+run = pb.export.load_executable(pathlib.Path("executable").read_bytes())
+out = run(w, x, 2.0)
+assert pb.cache_info().compiled == before and out["y"].sharding.mesh is mesh
+for name, value in {**wanted, "closed": 2 * X @ np.load("closed.npy")}.items():
+    np.testing.assert_allclose(out[name], value, rtol=1e-4, atol=1e-4)
+assert pb.export.load_executable(run.serialize())(w, x, 3.0)["s"] == out["s"]
+refused(lambda: run(*on(reversed_mesh), 2.0), pb.errors.ShardingMismatch, "model) on Mesh(data=2, model=4, cpu(0-7))")
 out = pb.vmap(loaded.call, (None, 0))(w, pnp.stack([x, 0.0 * x]))
 np.testing.assert_allclose(out["y"][0], wanted["y"], rtol=1e-4, atol=1e-5)
 assert not np.asarray(out["y"][1]).any()
@@ -98,3 +112,5 @@ def test_a_sharded_function_travels(tmp_path, monkeypatch):
     for script in (WRITES, READS):
         done = run(script, PULLBACK_CPU_DEVICES="8")
         assert done.stdout == "done\n", done.stderr
+    with pytest.raises(ForeignExecutable, match=r"was made for cpu\(1\); here there are only cpu\(0\)"):
+        pb.export.load_executable((tmp_path / "executable").read_bytes())

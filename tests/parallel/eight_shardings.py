@@ -326,6 +326,30 @@ def test_operations_that_xla_does_not_partition() -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("start", [-9, -1, 0, 1, 3, 4, 9])
+@pytest.mark.parametrize("dtype", ["int8", "uint32", "int64"])
+def test_blocks_that_begin_outside(start: int, dtype: str) -> None:
+    """XLA's partitioner (jaxlib 0.10.2) leaves out a block that is written there, where it is to be moved inside."""
+    if start < 0 and dtype == "uint32":
+        return
+    values, t = RNG.normal(size=(4, 6)).astype("f4"), np.dtype(dtype).type(start)
+    inside = min(max(start + 4 if start < 0 else start, 0), 3)  # negative indices count from the end
+    read = np.repeat(values[inside : inside + 1], 4, 0)
+    written = np.where(np.arange(4)[:, None] == inside, 2 * values[:1], values)
+    zero = np.zeros((), dtype)[()]
+    for spec in (P("model"), P(None, "data"), P("data")):
+        x = pb.device_put(values, pb.NamedSharding(GRID, spec))
+        one = pb.jit(lambda x, t: pb.lax.dynamic_update_slice(x, 2 * x[:1], (t, zero)))(x, t)
+        np.testing.assert_array_equal(np.asarray(one), written)
+        two = pb.jit(lambda x, t: x * 0 + pb.lax.dynamic_slice(x, (t, zero), (1, 6)))(x, t)
+        np.testing.assert_array_equal(np.asarray(two), read)
+        three = pb.jit(lambda x, t: x.at[t].set(2 * x[0], mode="clip"))(x, t)
+        np.testing.assert_array_equal(np.asarray(three), written)
+        if start >= 0:
+            four = pb.jit(lambda x, t: pnp.take(x, pnp.stack([t, t]), axis=0, mode="clip"))(x, t)
+            np.testing.assert_array_equal(np.asarray(four), read[:2])
+
+
 def test_python_functions_run_once() -> None:
     seen: list[float] = []
     x = pb.device_put(np.arange(8, dtype="f4"), on(LINE, "x"))

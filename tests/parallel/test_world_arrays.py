@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from launching import environment
+from launching import environment, launch
 
 SCRIPT = pathlib.Path(__file__).with_name("spanning.py")
 
@@ -15,3 +15,41 @@ def test_arrays_and_programs_over_processes(count, devices):
     line = [sys.executable, "-m", "pullback.launch", "-n", str(count), "--devices", str(devices), str(SCRIPT)]
     found = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=200)
     assert sorted(found.stderr.splitlines()) == [f"[{rank}] right" for rank in range(count)] and found.returncode == 0
+
+
+WAITS = """
+import subprocess, threading
+d.initialize()
+whole = pb.NamedSharding(pb.make_mesh((2,), ("data",)), pb.P())
+x = pb.device_put(np.ones(2, "float32"), pb.NamedSharding(pb.make_mesh((2,), ("data",)), pb.P("data")))
+f = pb.jit(lambda x: x.sum(), out_shardings=whole)  # so short that XLA would run it in the thread that calls it
+assert float(f(x)) == 2.0
+if rank == 0:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        float(f(x))
+    except KeyboardInterrupt:
+        print("heard")
+    d.set_value("heard", "")
+else:
+    d.get_value("heard", timeout=None)
+    assert float(f(x)) == 2.0  # with what the other one began
+d.barrier()
+if rank == 1:
+    wake = f"sleep 2.5; kill -CONT {os.getpid()}"
+    subprocess.Popen(["sh", "-c", wake], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+try:
+    print(float(f(x + 1.0)))
+except pb.errors.PeerLost as error:
+    print("lost", error.ranks, float(np.asarray(x.addressable_shards[0].data)[0]))
+except pb.errors.Fenced:
+    print("fenced")
+
+"""
+
+
+def test_who_waits_for_others_hears_of_ctrl_c_and_of_losses(tmp_path):
+    found = launch(tmp_path, WAITS, 2, "--heartbeat", "1")
+    lines = {rank: [line for line in lines if "Gloo" not in line] for rank, lines in found.by_rank.items()}
+    assert lines == {0: ["heard", "lost (1,) 1.0"], 1: ["fenced"]} and found.returncode == 0, found.stderr

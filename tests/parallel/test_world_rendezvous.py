@@ -10,7 +10,7 @@ import time
 import pytest
 
 from pullback.core.errors import Fenced, PeerLost, ProgramsDiffer, WorldError
-from pullback.parallel import keeper, messages, rendezvous
+from pullback.parallel import keeper, liveness, messages, rendezvous
 from pullback.parallel.rendezvous import Place, find_place, listen, meet
 from pullback.parallel.stopping import Stopping
 from pullback.parallel.world import World, compare
@@ -232,6 +232,37 @@ def test_meetings_name_who_does_not_come(start):
     assert str(different[0]) == "The processes differ in the colour: rank 0 has blue; rank 1 has red; rank 2 has red."
     assert Running.in_threads([lambda one=one: one.agree("the colour", "red") for one in worlds]) == [None] * 3
     assert compare("nothing", {}) is None
+
+
+def test_who_is_interrupted_was_not_there(start, monkeypatch):
+    worlds = start(2).worlds()
+    link = worlds[0].link
+    reply = liveness._Reply
+
+    class Interrupted(reply):
+        def __init__(self):
+            super().__init__()
+            self.come = self
+
+        def wait(self, seconds):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(liveness, "_Reply", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        worlds[0].meet("lunch")
+    monkeypatch.setattr(liveness, "_Reply", reply)
+    assert link.ask({"op": "peek", "key": "k"})[0]["found"] is False, "what came before has been heard"
+    with pytest.raises(TimeoutError, match="Rank 0 did not come to lunch"):
+        worlds[1].meet("lunch", timeout=0.1)
+    assert Running.in_threads([lambda one=one: one.meet("lunch") for one in worlds]) == [[b"", b""]] * 2
+
+
+def test_two_threads_of_a_process_meet_by_two_names(start):
+    one, other = start(2).worlds()
+    found = Running.in_threads([lambda: one.meet("lunch", timeout=1.0), lambda: one.meet("lunch", timeout=1.0)])
+    assert sum("Two threads of rank 0 came to lunch" in str(each) for each in found) == 1
+    calls = [lambda each=each, name=name: each.meet(name) for each in (one, other) for name in "ab"]
+    assert Running.in_threads(calls) == [[b"", b""]] * 4
 
 
 def test_who_ends_is_lost_at_once(start):

@@ -2,7 +2,9 @@
 
     python tests/tutorials/tutorial_runner.py --update [name ...]
 
-writes the output blocks anew where they differ (read each afterwards), and the figures that the tutorials save.
+writes the output blocks anew where they differ (read each afterwards), and the figures that the tutorials save. A page that
+begins with `<!-- PULLBACK_CPU_DEVICES=8 -->` runs in a process of its own, in which the CPU is divided into so many devices;
+`--check name` runs a page as the tests do.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -87,11 +90,40 @@ def updated(path: Path) -> str:
     return page
 
 
+def devices_of(path: Path) -> int:
+    """Into how many devices the CPU is to be divided for a page."""
+    said = re.match(r"<!-- PULLBACK_CPU_DEVICES=(\d+) -->", path.read_text())
+    return int(said[1]) if said else 1
+
+
+def check(path: Path) -> None:
+    """Run a page in the current folder, and raise AssertionError where it prints something else than it shows."""
+    for step, printed in outputs(path):
+        where = f"{path.name}:{step.line}"
+        if step.expected is None:
+            assert printed == "", f"{where} prints, but the page shows no output:\n{printed}"
+        else:
+            assert matches(step.expected, printed), f"{where} printed\n{printed}\nbut the page shows\n{step.expected}"
+
+
+def run_apart(task: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """Run this file for one page in a process of its own, with its devices."""
+    given = {**os.environ, "PULLBACK_CPU_DEVICES": str(devices_of(path))}
+    return subprocess.run([sys.executable, __file__, task, path.name], env=given, capture_output=True, text=True)
+
+
 def main(arguments: list[str]) -> None:
-    if arguments[:1] != ["--update"]:
+    if arguments[:1] not in (["--update"], ["--check"]):
         sys.exit(__doc__)
     for path in sorted(FOLDER.glob("[0-9]-*.md")):
         if arguments[1:] and not any(name in path.name for name in arguments[1:]):
+            continue
+        if arguments[0] == "--check":
+            check(path)
+            continue
+        if devices_of(path) > 1 and "PULLBACK_CPU_DEVICES" not in os.environ:
+            done = run_apart("--update", path)
+            print(done.stdout, done.stderr, sep="", end="")
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)

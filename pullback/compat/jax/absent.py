@@ -29,7 +29,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.experimental.multihost_utils": {"*": _DEVICES},
     "jax.experimental.random": {"*": _LATER},
     "jax.experimental.rnn": {"*": "it is cuDNN's, for GPUs"},
-    "jax.export": {"*": "it comes later; a Program can be written as JSON: pb.xpr(f, *args).to_json()"},
+    "jax.export": {"*": "it is pullback.export, which has bytes of its own form: pb.export.export(jitted)(*args).serialize()"},
     "jax.extend": {"*": _INSIDE},
     "jax.extend.random": {"*": "the generators are those that jax.random names; threefry_2x32 is a function"},
     "jax.ffi": {"*": _LATER},
@@ -42,7 +42,7 @@ ABSENT: dict[str, dict[str, str]] = {
     },
     "jax.lax.linalg": {"*": _LATER},
     "jax.nn": {"scaled_dot_general get_scaled_dot_general_config": "jax.nn.scaled_matmul multiplies what is quantized"},
-    "jax.profiler": {"*": "there is no profiler yet; jax.jit(f).lower(*args).cost_analysis() says what a function costs"},
+    "jax.profiler": {"*": "jax.profiler.trace(log_dir) writes files, which XProf and Perfetto open"},
     "jax.random": {"random_gamma_p": _INSIDE},
     "jax.sharding": {"*": _DEVICES},
 }

@@ -14,7 +14,7 @@ import numpy as np
 from pullback.compat.jax.facade import adapter
 from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding, check_whole, device_of
 from pullback.core.array import Array, is_deleted
-from pullback.core.devices import DEFAULT_DEVICE, Device
+from pullback.core.devices import DEFAULT_DEVICE, Device, processes
 from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
@@ -196,7 +196,7 @@ class _Client:
     runtime_type = "tfrt"
 
     def process_index(self) -> int:
-        return 0
+        return processes.index
 
 
 _CLIENT = _Client()
@@ -205,9 +205,8 @@ _OF_DEVICES: dict[str, Any] = {
     "__repr__": lambda device: f"{device.platform.capitalize()}Device(id={device.id})",
     "__str__": lambda device: f"{device.platform}:{device.id}",
     "device_kind": property(lambda device: device.platform),
-    "process_index": property(lambda device: 0),
-    "host_id": property(lambda device: 0),
-    "local_hardware_id": property(lambda device: device.id),
+    "host_id": property(lambda device: device.process_index),
+    "local_hardware_id": property(lambda device: device.id - processes.first(device.platform) if device.is_local else None),
     "client": property(lambda device: _CLIENT),
     "memory_stats": lambda device: None,
     "addressable_memories": lambda device: [],

@@ -1,4 +1,4 @@
-"""Devices and arrays on them, at jax's top level. Of processes there is one."""
+"""Devices and arrays on them, at jax's top level."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten
 from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
-from pullback.core.devices import Device
+from pullback.core.devices import Device, processes
 from pullback.core.dtypes import is_key
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
@@ -33,16 +33,18 @@ def devices(backend: Any = None) -> list[Device]:
 
 
 def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Device]:
-    if process_index not in (None, 0):
-        raise ValueError(f"Unknown process_index {process_index}: there is one process, number 0.")
-    return devices(backend)
+    index = processes.index if process_index is None else process_index
+    if index not in range(processes.count):
+        raise ValueError(f"Unknown process_index {process_index}: there are {processes.count}, counted from 0.")
+    return [device for device in devices(backend) if device.process_index == index]
 
 
 def device_count(backend: Any = None) -> int:
     return len(devices(backend))
 
 
-local_device_count = device_count
+def local_device_count(backend: Any = None) -> int:
+    return len(local_devices(backend=backend))
 
 
 def default_backend() -> str:
@@ -55,15 +57,15 @@ def get_backend(platform: str | None = None) -> Any:
 
 
 def process_index(backend: Any = None) -> int:
-    return 0
+    return processes.index
 
 
 def process_count(backend: Any = None) -> int:
-    return 1
+    return processes.count
 
 
 def process_indices(backend: Any = None) -> list[int]:
-    return [0]
+    return list(range(processes.count))
 
 
 host_id, host_count, host_ids = process_index, process_count, process_indices

@@ -1,49 +1,54 @@
-"""jax.profiler: names of parts of a program, which are taken, and profiles, which pullback does not write."""
+"""jax.profiler: traces and profiles of memory, by pullback's."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import warnings
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from typing import Any
 
+from pullback import profiler
 from pullback.compat.jax.facade import facade
 
 
-class TraceAnnotation(contextlib.ContextDecorator, contextlib.nullcontext[Any]):
-    """Names a part of a program for a profile."""
-
-    def __init__(self, name: str, **metadata: Any) -> None:
-        super().__init__(self)
-        self.name = name
-
-
-class StepTraceAnnotation(TraceAnnotation):
-    """Names a step of a program for a profile."""
-
-
-def annotate_function(func: Callable[..., Any] | None = None, name: str | None = None, **metadata: Any) -> Any:
-    return functools.partial(annotate_function, name=name) if func is None else func
-
-
-def start_trace(log_dir: Any, *options: Any, **more: Any) -> None:
-    _warn(3)
-
-
-def _warn(level: int) -> None:
-    text = "pullback writes no profiles: jax.profiler.start_trace and trace do nothing. Use a profiler of Python's."
-    warnings.warn(text, stacklevel=level)
+def start_trace(
+    log_dir: str | os.PathLike[str],
+    create_perfetto_link: bool = False,
+    create_perfetto_trace: bool = False,
+    profiler_options: Any = None,
+) -> None:
+    """Begin a trace, which `stop_trace` writes for XProf and Perfetto."""
+    if create_perfetto_link or profiler_options is not None:
+        raise NotImplementedError(
+            "start_trace serves no links and takes no ProfileOptions: open perfetto_trace.json.gz, which is in log_dir, at"
+            " ui.perfetto.dev; pullback.profiler.start_trace has options of its own."
+        )
+    profiler.start_trace(log_dir)
 
 
 def stop_trace() -> None:
-    return None
+    """End the trace, and write it."""
+    profiler.stop_trace()
 
 
 @contextlib.contextmanager
-def trace(log_dir: Any, *options: Any, **more: Any) -> Iterator[None]:
-    _warn(4)
-    yield
+def trace(log_dir: str | os.PathLike[str], *options: Any, **more: Any) -> Iterator[None]:
+    """Record what happens in the `with` block."""
+    start_trace(log_dir, *options, **more)
+    try:
+        yield
+    finally:
+        stop_trace()
 
 
-facade(globals())
+def device_memory_profile(backend: str | None = None) -> bytes:
+    """What the memory of a platform's devices holds, as pprof reads it."""
+    return profiler.device_memory_profile(backend)
+
+
+def save_device_memory_profile(filename: str | os.PathLike[str], backend: str | None = None) -> None:
+    """Write `device_memory_profile` to a file."""
+    profiler.save_device_memory_profile(filename, backend)
+
+
+facade(globals(), "pullback.profiler")

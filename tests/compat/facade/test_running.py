@@ -65,7 +65,7 @@ def test_an_error_of_syntax_is_shown_alone(tmp_path: Path) -> None:
 )
 def test_an_absent_module_says_why(tmp_path: Path, statement: str) -> None:
     last = program(tmp_path, statement).stderr.splitlines()[-1]
-    assert "jax.export is not provided by pullback: it comes later" in last
+    assert "jax.export is not provided by pullback: it is pullback.export" in last
     assert last.startswith("AttributeError" if ";" in statement else "ModuleNotFoundError")
 
 
