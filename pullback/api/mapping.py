@@ -88,7 +88,8 @@ def vmap(
         raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {axis_size!r}.")
     if axis_name.__hash__ is None:
         raise AxisError(f"vmap's axis_name must be hashable, but is {axis_name!r}.")
-    spmd = (spmd_axis_name,) if isinstance(spmd_axis_name, str) else tuple(spmd_axis_name or ())
+    names = () if spmd_axis_name is None else spmd_axis_name
+    spmd = tuple(names) if isinstance(names, (tuple, list)) else (names,)
     if not all([isinstance(name, str) for name in spmd]):
         raise TypeError(f"vmap's spmd_axis_name is the name of a mesh axis, or a tuple of them, not {spmd_axis_name!r}.")
     if isinstance(in_axes, list):

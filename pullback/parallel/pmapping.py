@@ -87,7 +87,7 @@ class Parallel:
         self.fun, self.name, self.devices, self.static, self.donated = fun, name, devices, static, donated
         self.in_axes, self.out_axes, self.size = given
         self.trees = kind_of(fun)
-        self.mappings: Bounded[Any, tuple[Mapping, list[Any]]] = Bounded(MAX_SIGNATURES)
+        self._mappings: Bounded[Any, tuple[Mapping, list[Any]]] = Bounded(MAX_SIGNATURES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fun, trees = self.fun, self.trees
@@ -123,7 +123,7 @@ class Parallel:
         statics = {i: args[i] for i in fixed}
         key = structure, tuple(places), tuple(gives), mesh, tuple([(i, param_key(x)) for i, x in statics.items()]), len(args)
         try:
-            mapping, kept = self.mappings.get(key) or self.mappings.setdefault(
+            mapping, kept = self._mappings.get(key) or self._mappings.setdefault(
                 key, self.mapping(structure, places, gives, mesh, statics, len(args))
             )
         except TypeError:
