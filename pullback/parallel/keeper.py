@@ -13,6 +13,7 @@ Not in it: who it talks to is decided by `messages.py`, what a process says and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
@@ -134,13 +135,15 @@ class Keeper:
                 self._look(epoch, now)
                 gathered = not epoch.refused and len(epoch.members) == epoch.count
                 if not self.connected and (epoch.refused or epoch.complete or now > epoch.until):
-                    return
+                    break
             if service is None or service[0] != epoch.number:
                 service = epoch.number, self._serve_xla(epoch.count)
                 looked = time.monotonic()
             if gathered and not epoch.complete:
                 self._begin(epoch, service[1])
             time.sleep(0.002 if not epoch.complete else TICK)
+        for held, _ in self.services:
+            held.close()
 
     def _serve_xla(self, count: int) -> str:
         """Start jaxlib's coordination service for a world of so many processes; its address."""
@@ -171,6 +174,9 @@ class Keeper:
 
     def _refuse(self, epoch: Epoch, why: str) -> None:
         epoch.refused = why
+        with contextlib.suppress(OSError):  # of some systems, to which it is not connected; who tries again needs the address
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
         for member in epoch.members.values():
             member.tell({"push": "refused", "why": why})
 
@@ -178,7 +184,10 @@ class Keeper:
 
     def _accept(self) -> None:
         while True:
-            connection, _ = self.listener.accept()
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:  # it is closed
+                return
             with self.lock:
                 self.connected += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
@@ -200,12 +209,12 @@ class Keeper:
         except ENDED:
             pass
         finally:
+            connection.close()
             with self.lock:
                 self.connected -= 1
                 if member is not None:
                     self._lose(member, f"its process (pid {member.about['pid']} on {member.about['host']}) has ended")
                     member.end()
-            connection.close()
 
     def _admit(self, channel: Channel, hello: dict[str, Any]) -> Member | None:
         """Who has come, if he belongs here."""
