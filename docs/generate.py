@@ -80,7 +80,8 @@ def entry(name: str, found: Any, seen: dict[int, str]) -> str:
     if first != name:
         return f"### `{name}`\n\nThe same as `{first}`.\n"
     text = f"### `{name}{signature(found)}`\n\n{rendered(inspect.getdoc(found) or '')}\n"
-    for member in sorted(vars(found)) if inspect.isclass(found) and not issubclass(found, tuple) else ():
+    members = inspect.isfunction(found) or (inspect.isclass(found) and not issubclass(found, tuple))
+    for member in sorted(vars(found)) if members else ():
         method = inspect.getattr_static(found, member)
         if not member.startswith("_") and inspect.isfunction(method) and method.__doc__:
             text += f"\n#### `{name}.{member}{signature(method)}`\n\n{rendered(inspect.getdoc(method) or '')}\n"

@@ -50,7 +50,6 @@ from pullback.api.jacobians import hvp as hvp
 from pullback.api.jacobians import jacfwd as jacfwd
 from pullback.api.jacobians import jacrev as jacrev
 from pullback.api.mapping import vmap as vmap
-from pullback.api.memory import checkpoint as checkpoint
 from pullback.api.memory import checkpoint_name as checkpoint_name
 from pullback.api.memory import checkpoint_policies as checkpoint_policies
 from pullback.api.memory import remat as remat
@@ -64,6 +63,7 @@ from pullback.api.traced import eval_shape as eval_shape
 from pullback.api.traced import xpr as xpr
 from pullback.api.user_rules import CustomVJPPrimal as CustomVJPPrimal
 from pullback.api.user_rules import SymbolicZero as SymbolicZero
+from pullback.checkpoints.attached import checkpoint as checkpoint
 from pullback.core import errors as errors
 from pullback.core.abstract import Array as Array
 from pullback.core.devices import Device as Device

@@ -8,7 +8,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.cli import tour, xpr
+from pullback.cli import plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -93,6 +93,16 @@ def make_parser() -> ArgumentParser:
     look.add_argument(
         "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
     )
+
+    planned = commands.add_parser(
+        "plan",
+        help="what a step of yours takes on many devices, which need not be there",
+        description=plan.HELP,
+        epilog=plan.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    plan.add_options(planned)
     return parser
 
 

@@ -33,6 +33,7 @@ DECIDED_BY_THE_TEXT = {
     "api/custom.py:_by_position",
     "api/custom.py:_signature",
     "api/custom.py:_splits",
+    "checkpoints/stores.py:package",
     "core/axes.py:_NONE",
     "core/dtypes.py:_join",
     "core/dtypes.py:_upper_bounds",

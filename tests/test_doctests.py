@@ -21,6 +21,7 @@ from pullback.api.compiled import Jitted
 from pullback.api.derivatives import JvpFunction, VjpFunction
 from pullback.api.memory import Residual, Residuals
 from pullback.api.stages import Compiled, Lowered, Traced
+from pullback.checkpoints.saving import Saving
 from pullback.compat import nabla
 from pullback.compat.jax.facade import end_habits
 from pullback.core.array import Array
@@ -68,7 +69,7 @@ RETURNED = {
     "Array": Array, "numpy.Updater": Updater, "numpy.Place": Place, "numpy.ArrayNamespaceInfo": ArrayNamespaceInfo,
     "Jitted": Jitted, "Traced": Traced, "Lowered": Lowered, "Compiled": Compiled, "VjpFunction": VjpFunction,
     "JvpFunction": JvpFunction,
-    "Residual": Residual, "Residuals": Residuals,
+    "Residual": Residual, "Residuals": Residuals, "Saving": Saving,
 }  # fmt: skip
 RAISES_NOTHING = {
     "numpy.isscalar", "numpy.iterable", "is_unknown", "debug.breakpoint", "tree.flatten", "tree.leaves", "tree.structure",
@@ -91,7 +92,8 @@ def public() -> Iterator[tuple[str, Any]]:
         if is_ours(found) and id(found) not in seen:
             seen.add(id(found))
             yield name, found
-            for member in dir(found) if inspect.isclass(found) else ():
+            members = vars(found) if name == "checkpoint" else ()  # pb.checkpoint.save and its like
+            for member in dir(found) if inspect.isclass(found) else members:
                 method = inspect.getattr_static(found, member, None)
                 method = method.fget if isinstance(method, property) else getattr(method, "__func__", method)
                 if not member.startswith("_") and is_ours(method) and id(method) not in seen:

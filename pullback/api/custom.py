@@ -68,6 +68,7 @@ class CustomFunction:
     """
 
     _kind = "custom"
+    forward_mode_cure = ""  # what to do in place of giving it a jvp rule, where that cannot be done
     _any_precision = False  # whether cotangents may be of another one than the arguments, and stand for whole parts of these
     _own_precision = False  # whether tangents must have the dtypes of the outputs, also those that are Python's numbers
 

@@ -16,9 +16,9 @@ from pullback.core.shardings import NamedSharding, SingleDeviceSharding, as_shar
 from pullback.core.source import api_boundary
 from pullback.core.tracing import Tracer
 from pullback.core.trees import OWN_TREES, array_leaves, flatten, structure_paths, unflatten, without_float0
-from pullback.engine.backend import Backend, backend, placement, platforms
+from pullback.engine.backend import Backend, placement
 from pullback.engine.place import current_default_device, default_place
-from pullback.engine.plugins import discover
+from pullback.engine.plugins import platform_named
 from pullback.engine.spmd import spread_array
 from pullback.ops.constrain import sharding_constraint
 
@@ -29,9 +29,7 @@ def _platform(name: str | None) -> Backend:
     wanted = current_default_device().platform if name is None else name
     if not isinstance(wanted, str):
         raise TypeError(f'A platform goes by its name, as "cpu", but got {name!r}.')
-    if wanted not in platforms():
-        discover()
-    return backend(wanted)
+    return platform_named(wanted)
 
 
 @api_boundary

@@ -124,7 +124,7 @@ class _AheadOfTime:
     def __reduce__(self) -> Any:
         raise TypeError(
             f"A {type(self).__name__} cannot be pickled or deeply copied, since it belongs to the process that made it."
-            " Pickle its `program`, or the jitted function, and lower that again."
+            " Pickle its `program`, or the jitted function, and lower that again. What is compiled has bytes: `serialize`."
         )
 
     def __repr__(self) -> str:

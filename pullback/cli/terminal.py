@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import io
 import os
 import platform
@@ -12,9 +11,10 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from importlib import metadata
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pullback as pb
+from pullback.core.bars import progress_bar
 from pullback.program.program import Program
 
 T = TypeVar("T")
@@ -93,10 +93,10 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     if not is_terminal():
         yield from items
         return
-    rich: Any = importlib.import_module("rich.progress")
-    columns = (rich.TextColumn(what), rich.BarColumn(None), rich.MofNCompleteColumn(), rich.TimeElapsedColumn())
-    with rich.Progress(*columns, console=importlib.import_module("rich.console").Console(width=width())) as bar:
-        yield from bar.track(items, total=total)
+    with progress_bar(what, total, ("MofNCompleteColumn", "TimeElapsedColumn"), width=width()) as advance:
+        for item in items:
+            yield item
+            advance(1)
     print()
 
 

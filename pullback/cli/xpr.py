@@ -265,11 +265,12 @@ def _from_file(step: TracebackType | None, file: str) -> TracebackType | None:
 # ---- types -------------------------------------------------------------------------------------------------------------
 
 
-def parse_type(text: str) -> Any:
+def parse_type(text: str, mesh: Any = None) -> Any:
     """The type that a text says: an `ArrayType`, or a tuple, list or dict of types.
 
     Arguments:
         text: one argument's type, such as `f32[64,10]` or `{w: f32[3], b: f32[]}`.
+        mesh: where arrays may be divided, as in `f32[64,10]@(data,·)`, the mesh that has these axes.
 
     Returns:
         A pytree with an `ArrayType` for each array.
@@ -283,9 +284,9 @@ def parse_type(text: str) -> Any:
         >>> parse_type("{w: f32[3], b: (i32[], ~f32[])}")
         {'w': f32[3], 'b': (i32[], ~f32[])}
     """
-    written = re.sub(r"(\w)\s*\[\s*\]", r"\1[()]", text).strip()  # so that it is an expression of Python's
+    written = re.sub(r"(\w)\s*\[\s*\]", r"\1[()]", text).strip().replace("·", "_")  # so that it is an expression of Python's
     try:
-        return _type_of(ast.parse(written, mode="eval").body)
+        return _type_of(ast.parse(written, mode="eval").body, mesh)
     except SyntaxError as error:
         raise UsageError(f"type {text!r} cannot be read: {error.msg}. Each type is quoted by itself. {_LOOK}") from None
     except _NoType as wrong:
@@ -301,15 +302,21 @@ class _NoType(Exception):
     """A part of what was given as a type is none: the part, and a hint."""
 
 
-def _type_of(node: ast.expr) -> Any:
+def _type_of(node: ast.expr, mesh: Any = None) -> Any:
     """The type that an expression stands for."""
     match node:
         case ast.Tuple(items):
-            return tuple([_type_of(item) for item in items])
+            return tuple([_type_of(item, mesh) for item in items])
         case ast.List(items):
-            return [_type_of(item) for item in items]
+            return [_type_of(item, mesh) for item in items]
         case ast.Dict(keys, values) if all(isinstance(key, ast.Name) for key in keys):
-            return {key.id: _type_of(value) for key, value in zip(keys, values)}  # type: ignore[union-attr]
+            return {key.id: _type_of(value, mesh) for key, value in zip(keys, values)}  # type: ignore[union-attr]
+        case ast.BinOp(ast.Subscript() as array, ast.MatMult(), spec) if mesh is not None:
+            found = _type_of(array)
+            entries = [_entry_of(entry) for entry in (spec.elts if isinstance(spec, ast.Tuple) else [spec])]
+            sharding = pb.NamedSharding(mesh, pb.P(*entries))
+            sharding.shard_shape(found.shape)
+            return found.placed(sharding, found.varying)
         case ast.UnaryOp(ast.Invert(), ast.Subscript() as array):
             return ArrayType((found := _type_of(array)).shape, found.dtype, weak=True)
         case ast.Subscript(ast.Name(dtype), sizes) if dtype in BY_SHORT_NAME:
@@ -321,3 +328,15 @@ def _type_of(node: ast.expr) -> Any:
         case ast.Name(dtype) if dtype in BY_SHORT_NAME:
             raise _NoType(node, f" A single number is {dtype}[].")
     raise _NoType(node, "")
+
+
+def _entry_of(node: ast.expr) -> Any:
+    """How an axis is divided: the name of a mesh axis, a tuple of names, or None for the whole."""
+    match node:
+        case ast.Name("_") | ast.Constant(None):
+            return None
+        case ast.Name(name):
+            return name
+        case ast.Tuple(items) if all(isinstance(item, ast.Name) for item in items):
+            return tuple([item.id for item in items])  # type: ignore[attr-defined]
+    raise _NoType(node, " Behind @ stand names of mesh axes, as in @data, @(data,·) or @((data,model),·).")

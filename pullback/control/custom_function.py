@@ -179,9 +179,10 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
 
 def no_forward_mode(rules: CustomRules) -> GradientError:
     """The error for forward mode of a function that has a vjp rule only."""
+    cure = getattr(rules.about.function, "forward_mode_cure", "") or f"Give it one too, with @{rules.about.name}.defjvp, or use"
     return GradientError(
         f"Forward mode (jvp, jacfwd, linearize's linear function) cannot go through {rules.described}: it has a vjp rule, but"
-        f" no jvp rule. Give it one too, with @{rules.about.name}.defjvp, or use reverse mode (grad, vjp, jacrev)."
+        f" no jvp rule. {cure} reverse mode (grad, vjp, jacrev)."
     )
 
 

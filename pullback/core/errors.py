@@ -8,12 +8,13 @@ PULLBACK_TRACEBACKS=all brings pullback's own back.
 from __future__ import annotations
 
 __all__ = [
-    "AxisError", "AxisUsedTwice", "ClosedOverError", "ConcretizationError", "DeviceError", "DonatedBufferError",
-    "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "KeyReuseError",
-    "LeafError", "MissingRule", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "ProgramError",
-    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
-    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "AxisError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError", "CorruptCheckpoint",
+    "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable",
+    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NoDevices",
+    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError", "ProgramsDiffer",
+    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
+    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
 ]  # fmt: skip
 
 
@@ -549,6 +550,39 @@ class DeviceError(PullbackError, ValueError):
     """
 
 
+class PluginMissing(DeviceError):
+    """The plugin for a kind of accelerator is not installed, or does not go with the jaxlib that is.
+
+    Fails: where there is none.
+        >>> import pullback as pb
+        >>> pb.devices("rocm")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.PluginMissing: No plugin for platform 'rocm' is installed: install ...
+
+    Cure: install it, as the message says; for NVIDIA's devices, `pip install 'pullback[cuda]'`.
+        >>> pb.devices("cpu")[0]
+        cpu(0)
+    """
+
+
+class NoDevices(DeviceError):
+    """The plugin for a kind of accelerator is installed, and finds no device.
+
+    Fails: as if the plugin had said so.
+        >>> import pullback as pb
+        >>> raise pb.errors.NoDevices("The plugin for 'cuda' finds no device: No visible GPU devices.")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices.
+
+    Cure: see whether the driver sees devices, and whether a variable of the environment hides them. What a program would take
+    on devices that are not there can be planned all the same.
+        >>> pb.parallel.plan(lambda x: x + 1.0, pb.ArrayType((8,), "float32"), mesh={"data": 8}, target="cpu").memory.arguments
+        32
+    """
+
+
 class ShardingError(PullbackError, ValueError):
     """A mesh, a spec or a sharding that cannot be, or that does not fit an array.
 
@@ -847,6 +881,63 @@ class UnsupportedJaxlib(PullbackError, ImportError):
     Cure: install one of the versions that the message names.
         >>> Jaxlib().version.count(".")
         2
+    """
+
+
+class CheckpointError(PullbackError, RuntimeError):
+    """A checkpoint could not be written, or is not there.
+
+    Fails:
+        >>> import tempfile, pullback as pb
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> pb.checkpoint.restore(directory.name)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.CheckpointError: There is no checkpoint in ...
+
+    Cure: `pb.checkpoint.steps(directory)` lists those that there are; `pb.checkpoint.save` writes one.
+        >>> pb.checkpoint.steps(directory.name)
+        []
+        >>> directory.cleanup()
+    """
+
+
+class CorruptCheckpoint(CheckpointError):
+    """A file of a checkpoint, or of safetensors, is missing or damaged; the message names it.
+
+    Fails:
+        >>> import os, tempfile, pullback as pb
+        >>> directory = tempfile.TemporaryDirectory()
+        >>> path = os.path.join(directory.name, "weights.safetensors")
+        >>> with open(path, "wb") as file:
+        ...     file.write(b"nonsense")
+        8
+        >>> pb.checkpoint.load_safetensors(path)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.CorruptCheckpoint: ...weights.safetensors: ...
+
+    Cure: restore another version (`pb.checkpoint.steps(directory)`), or copy the file again.
+        >>> pb.checkpoint.save_safetensors(path, {"w": pb.numpy.ones(2)})
+        >>> pb.checkpoint.load_safetensors(path)
+        {'w': [1. 1.]:f32[2]:cpu(0)}
+        >>> directory.cleanup()
+    """
+
+
+class MissingPackage(PullbackError, ImportError):
+    """A package is needed that is not installed, since few programs need it; the message says how to install it.
+
+    Fails: here it is a module of another name that is looked for.
+        >>> from pullback.checkpoints.stores import package
+        >>> package("nonsense")
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.MissingPackage: Checkpoints need nonsense, ...
+
+    Cure: install it, `pip install 'pullback[checkpoint]'`.
+        >>> package("json").__name__
+        'json'
     """
 
 

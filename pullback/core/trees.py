@@ -174,7 +174,7 @@ def register_as_it_is(cls: type, flatten: Callable[[Any], Any], unflatten: Calla
         _optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
 
 
-_dataclasses: dict[type, tuple[str, ...] | None] = {}  # their fields; None of those with metadata
+_dataclasses: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # their fields with trees, and those with metadata
 
 
 def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None) -> type:
@@ -221,8 +221,14 @@ def register_dataclass(cls: type, data_fields: Sequence[str] | None = None, meta
         return cls(**dict(zip(data, children)), **dict(zip(meta, map(as_it_is_now, metadata))))
 
     register_as_it_is(cls, flatten, unflatten)
-    _dataclasses[cls] = None if meta else tuple(data)
+    _dataclasses[cls] = tuple(data), tuple(meta)
     return cls
+
+
+def dataclass_fields(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The fields of a dataclass that is a container: those that hold trees, and those that belong to the structure. None of
+    another class."""
+    return _dataclasses.get(cls)
 
 
 # ---- leaves that must be arrays ---------------------------------------------------------------------------------------
@@ -314,7 +320,8 @@ class Trees:
         kind: Any = structure.type
         if structure.kind == optree().PyTreeKind.NAMEDTUPLE:
             return kind._fields if kind.__iter__ is tuple.__iter__ else None
-        return _dataclasses.get(kind) if structure.kind == optree().PyTreeKind.CUSTOM else None
+        found = _dataclasses.get(kind) if structure.kind == optree().PyTreeKind.CUSTOM else None
+        return None if found is None or found[1] else found[0]
 
     def flattener(self) -> Callable[[Any], tuple[list[Any], TreeDef]]:
         """What takes containers apart whose classes have been met before."""

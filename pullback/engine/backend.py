@@ -234,13 +234,17 @@ _backends: dict[str, Backend] = {}
 _lock = threading.RLock()
 
 
+# Where what is on no device in particular is computed, as the environment says when pullback is imported.
+DEFAULT_PLATFORM = os.environ.get("PULLBACK_PLATFORM", DEFAULT_DEVICE.platform)
+
+
 class _Placement:
     """Whether there is any choice of where to compute: only then do calls look at where their arguments are."""
 
     __slots__ = ("several",)  # which machine code reads, too
 
     def __init__(self) -> None:
-        self.several = False
+        self.several = DEFAULT_DEVICE.platform != DEFAULT_PLATFORM
 
 
 placement = _Placement()
@@ -260,6 +264,15 @@ class _Spanning:
 
 
 spanning = _Spanning()
+
+
+class _Plugins:
+    """How platforms are found that are not known yet (`plugins.py` says it): makes one known, if its plugin is installed."""
+
+    look_for: Callable[[str], None]
+
+
+plugins = _Plugins()
 
 
 def agree_over(devices: Sequence[Device], subject: str, value: str) -> None:
@@ -293,12 +306,14 @@ def backend(platform: str = "cpu") -> Backend:
     """A platform's back end, started now if it was not yet.
 
     Raises:
-        DeviceError: there is no such platform.
+        DeviceError: there is no such platform. PluginMissing: its plugin is not installed. NoDevices: it has no device.
     """
     try:
         return _backends[platform]
     except KeyError:
         pass
+    if platform not in _platforms:
+        plugins.look_for(platform)
     if platform not in _platforms:
         raise DeviceError(f"There is no platform {platform!r}; known are {', '.join(map(repr, _platforms))}.")
     with _lock:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-import pullback.engine.xla  # noqa: F401  (registers the CPU)
+import pullback.engine.plugins  # noqa: F401  (which makes platforms known, the CPU too)
 from pullback.core.array import Array, ShardedArray, as_array, placed_type
 from pullback.core.bounded import Bounded
 from pullback.core.devices import DEFAULT_DEVICE, Device

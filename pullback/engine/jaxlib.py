@@ -33,6 +33,11 @@ _CALLED = {
         "HloSharding.from_proto",
         "OpSharding.Type.REPLICATED",
         "register_custom_call_target",
+        "register_custom_call_handler",
+        "register_custom_type",
+        "register_custom_type_handler",
+        "make_c_api_client",
+        "make_c_api_device_topology",
     ),
     "jaxlib._jax": (
         "GSPMDSharding",
@@ -43,6 +48,10 @@ _CALLED = {
         "LoadedExecutable.hlo_modules",
         "LoadedExecutable.get_output_shardings",
         "ArrayImpl",
+        "load_pjrt_plugin",
+        "initialize_pjrt_plugin",
+        "pjrt_plugin_initialized",
+        "pjrt_plugin_loaded",
         "Client.compile_and_load",
         "Client.serialize_executable",
         "Client.deserialize_executable",
@@ -94,6 +103,7 @@ class Jaxlib:
         # jaxlib 0.11.2 dropped the handler's last argument.
         self._handler_extra = (True,) if "_skip_checks" in (self.jax.array_result_handler.__doc__ or "") else ()
         self.replicated = self.client_module.HloSharding.replicate()
+        self._plugins: dict[str, Any] = {}
 
     def _check(self, modules: dict[str, Any]) -> None:
         low, high = SUPPORTED_JAXLIB
@@ -263,13 +273,49 @@ class Jaxlib:
         collectives = self.jax.make_gloo_tcp_collectives(client, hostname=host)
         return client, {"distributed_client": client, "node_id": rank, "collectives": collectives}
 
-    def plugin_client(self, name: str, library: str) -> Any:
-        """The PJRT client of a plugin, given the path of its shared library."""
-        if not self.jax.pjrt_plugin_loaded(name):
-            self.jax.load_pjrt_plugin(name, library, None)
-        if not self.jax.pjrt_plugin_initialized(name):
-            self.jax.initialize_pjrt_plugin(name)
-        return self.client_module.make_c_api_client(name, {}, None)
+    def prepare_lapack(self, text: str, platform: str) -> None:
+        """What a module needs that calls LAPACK, compiled before or not. Raises `NotImplementedError` where it cannot run."""
+        if '"lapack_' in text:
+            if platform != "cpu":
+                raise NotImplementedError(f"This program calls LAPACK, which runs on the CPU only, not on {platform!r}.")
+            _ = self.lapack
+
+    def plugin(self, name: str, library: str, prepare: Callable[[Any], None]) -> Any:
+        """PJRT's interface of a plugin, given the path of its shared library; None if someone else has loaded it here. When it
+        is loaded, `prepare` is called with it."""
+        with _lock:
+            if name not in self._plugins:
+                other = self.jax.pjrt_plugin_loaded(name)  # jax, where it is imported too; then it has registered all as well
+                loaded = None if other else self.jax.load_pjrt_plugin(name, library, None)
+                if not self.jax.pjrt_plugin_initialized(name):
+                    self.jax.initialize_pjrt_plugin(name)
+                if loaded is not None:
+                    prepare(loaded)
+                self._plugins[name] = loaded
+            return self._plugins[name]
+
+    def register_extension(self, platform: str, extension: Any, interface: Any) -> None:
+        """Let programs for a platform use the types and call the kernels of a plugin's extension module."""
+        module = self.client_module
+        module.register_custom_type_handler(platform, functools.partial(extension.register_custom_type, interface))
+        module.register_custom_call_handler(platform, functools.partial(extension.register_custom_call_target, interface))
+        for name, value in extension.ffi_types().items():
+            module.register_custom_type(name, value, platform=platform)
+        for name, value in extension.ffi_handlers().items():
+            module.register_custom_call_target(name, value, platform=platform, api_version=1)
+
+    def plugin_client(self, name: str, options: dict[str, Any]) -> Any:
+        """The PJRT client of a plugin that is loaded."""
+        return self.client_module.make_c_api_client(name, options, None)
+
+    def absent_devices(self, interface: Any, name: str, **given: str) -> list[Any]:
+        """The devices of a topology that a plugin compiles for, and that need not be there."""
+        found = self.client_module.make_c_api_device_topology(interface, name, **given)
+        return list(found._make_compile_only_devices())
+
+    def compile_absent(self, text: str, devices: Sequence[Any], options: Any) -> Any:
+        """A StableHLO module compiled for such devices: an executable that can be looked at, and not run."""
+        return devices[0].client.compile(self.parse(text), self.jax.DeviceList(tuple(devices)), options)
 
 
 def _quiet() -> None:

@@ -10,8 +10,10 @@ from pullback.core.context import Inherited
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.errors import DeviceError
 from pullback.core.meshes import place_of
+from pullback.engine.backend import DEFAULT_PLATFORM
 
-default_place = Inherited("pullback_default_device", DEFAULT_DEVICE)  # where what is committed to no other is computed
+_first = DEFAULT_DEVICE if DEFAULT_DEVICE.platform == DEFAULT_PLATFORM else Device(DEFAULT_PLATFORM, 0)
+default_place = Inherited("pullback_default_device", _first)  # where what is committed to no other is computed
 current_default_device = default_place.get
 
 

@@ -39,7 +39,6 @@ from pullback.engine.backend import (
     CompileOptions,
     Executable,
     agree_over,
-    backend,
     backend_over,
     buffer_of,
     placement,
@@ -129,8 +128,8 @@ class BufferAccess:
             return wait_for_peers(raw)
         if not self.is_ready(raw):
             place = _places.get(id(raw._sharding))
-            there: Any = backend(raw.platform()) if place is None else place[0]  # one that is spread lies in no one place
-            there.check_threads()
+            started = (there for there, _ in _places.values() if there.client.platform == raw.platform())
+            (next(started) if place is None else place[0]).check_threads()  # one that is spread lies in no one place
             wait_for(raw)
         if not raw.is_deleted():
             raw.block_until_ready()  # raises what went wrong
@@ -338,8 +337,7 @@ class XlaBackend(Backend):
 
     def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
         """XLA's executable for a module: from memory, from disk, or compiled now."""
-        if '"lapack_' in lowered.text:
-            _ = jaxlib().lapack  # one from disk needs it as well
+        jaxlib().prepare_lapack(lowered.text, self.platform)
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))

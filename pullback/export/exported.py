@@ -372,5 +372,6 @@ def _with_rule(function: Exported) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = f"exported_{function.fun_name}"
     made = custom_vjp(call)
+    made.forward_mode_cure = "What is exported has no forward mode: use"
     made.defvjp(lambda *leaves: (made(*leaves), leaves), backward)
     return made

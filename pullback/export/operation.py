@@ -10,12 +10,13 @@ from pullback.core.errors import ShapeError
 from pullback.core.execution import engine
 from pullback.core.primitive import Rules, primitive
 from pullback.engine.portable import include
+from pullback.native.graph import Refused
 from pullback.ops.constrain import sharding_constraint
 
 
 def _recorded(write, *values, function, mesh):
-    """For the native tier: an operation that it has no code for, so that XLA runs the program."""
-    return write.many("exported", values, write.result_types)
+    """For the native tier, which leaves the program to XLA."""
+    raise Refused(f"{function.fun_name} was exported as StableHLO, which XLA alone reads")
 
 
 @primitive

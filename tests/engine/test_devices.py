@@ -1,13 +1,11 @@
-"""Devices: several of them, made of the CPU in a process of its own; plugins, by a made-up client."""
-
-import types
+"""Devices: several of them, made of the CPU in a process of its own; platforms by a made-up client."""
 
 import numpy as np
 import pytest
 from processes import run
 
 import pullback as pb
-from pullback.engine import backend, jaxlib, plugins
+from pullback.engine import backend, jaxlib
 
 THREE = """
 import numpy as np, pullback as pb
@@ -136,37 +134,3 @@ def test_registered_platform(monkeypatch):
     devices = pb.devices("other")
     assert list(map(str, devices)) == ["other(0)", "other(1)"] and len(made) == 1
     assert pb.device_put(np.ones(2), devices[1]).device == devices[1]
-
-
-class Plugin:
-    """An installed distribution with a PJRT library among its files."""
-
-    name = "xla_cuda12"
-
-    def __init__(self, tmp_path):
-        self.dist = self
-        library = tmp_path / "xla_cuda_plugin.so"
-        library.write_bytes(b"")
-        self.files = [
-            File("jax_plugins/xla_cuda12/__init__.py", tmp_path),
-            File("jax_plugins/xla_cuda12/xla_cuda_plugin.so", tmp_path),
-        ]
-
-
-class File:
-    def __init__(self, path, where):
-        self.name = path.rpartition("/")[2]
-        self.suffix = "." + path.rpartition(".")[2]
-        self.where = where
-
-    def locate(self):
-        return self.where / self.name
-
-
-def test_plugins_are_found_without_importing_them(monkeypatch, tmp_path):
-    monkeypatch.setattr(plugins, "metadata", types.SimpleNamespace(entry_points=lambda group: [Plugin(tmp_path)]))
-    assert plugins.find_libraries() == {"cuda": str(tmp_path / "xla_cuda_plugin.so")}
-    monkeypatch.setattr(backend, "_platforms", dict(backend._platforms))
-    plugins.discover.cache_clear()
-    assert plugins.discover() == ("cuda",) and "cuda" in backend.platforms()
-    plugins.discover.cache_clear()

@@ -113,6 +113,20 @@ def test_a_bfloat16_argument_is_one_for_other_tools_too():
     assert "@main(%arg0: tensor<2xbf16>)" in pb.export.export(pb.jit(lambda x: x))(pnp.ones(2, "bfloat16")).mlir_module()
 
 
+def test_arrays_that_are_closed_over_travel_whatever_their_dtype():
+    keys = pb.random.split(pb.random.key(0, impl="rbg"), 100)
+    for values in [*[pnp.asarray(np.arange(400) % 2).astype(dtype).reshape(20, 20).T for dtype in DTYPES], keys]:
+        f = pb.jit(lambda i, values=values: (values[i], values), native=False)
+        loaded = pb.export.load_executable(f.lower(3).compile().serialize())
+        assert bits(travelled(f, 3).call(3)) == bits(f(3)) == bits(loaded(3)), values.type
+    f = pb.jit(lambda: 1j * pnp.ones(2))
+    assert bits(travelled(f).call()) == bits(f())
+
+
+def test_the_native_tier_leaves_it_to_xla():
+    assert "exported as StableHLO" in pb.jit(travelled(pb.jit(lambda x: x + 1.0), 1.0).call).explain(1.0).reason
+
+
 def test_static_arguments_are_left_out():
     f = pb.jit(lambda x, n, *, s=1, t: x * n + s + t, static_argnums=1, static_argnames="s")
     assert travelled(f, 2.0, 3, s=4, t=1.0).call(2.0, t=1.0) == 11.0
@@ -202,7 +216,7 @@ def test_derivatives_that_are_not_there(exported):
         with pytest.raises(GradientError, match=r"exported without this derivative.*vjp_order=1"):
             call()
     assert pb.grad(once.call)(2.0) == 12.0
-    with pytest.raises(GradientError, match=r"Forward mode .* cannot go through exported_layer"):
+    with pytest.raises(GradientError, match=r"through exported_layer.* What is exported has no forward mode: use rev"):
         pb.jvp(lambda x: exported.call(PARAMS, x, 3)["y"], (X,), (X,))
 
 

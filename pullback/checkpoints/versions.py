@@ -1,0 +1,186 @@
+"""The versions of a checkpoint: a folder for each step, which gets its name when everything in it is on the disk.
+
+`00000010` has step 10; `00000010.1` has it too, and replaces it. What has `.partial` or `.deleted` in its name is no version:
+it is being written, or is left over from a process that ended in the middle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import zlib
+from typing import Any
+
+from pullback.core.errors import CheckpointError, CorruptCheckpoint
+
+_VERSION = re.compile(r"(\d{8,})(?:\.(\d+))?")
+_LEFTOVER = re.compile(rf"{_VERSION.pattern}\.(partial|deleted)")
+MANIFEST, OWNER = "manifest.json", "owner.json"
+FORMAT = {"format": "pullback checkpoint", "version": 1}
+
+
+def names(directory: str) -> list[str]:
+    """What is in a directory; nothing if it is not there."""
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def versions(directory: str) -> dict[int, list[str]]:
+    """The folders of each step, the one that counts last."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for name in names(directory):
+        if match := _VERSION.fullmatch(name):
+            found.setdefault(int(match[1]), []).append((int(match[2] or 0), name))
+    return {step: [name for _, name in sorted(found[step])] for step in sorted(found)}
+
+
+def folder_of(directory: str, step: int | None) -> str:
+    """The folder of a step, by default of the last one."""
+    found = versions(directory)
+    if not found:
+        raise CheckpointError(f"There is no checkpoint in {directory}.")
+    if step is not None and step not in found:
+        raise CheckpointError(f"There is no checkpoint of step {step} in {directory}; there are {', '.join(map(str, found))}.")
+    return os.path.join(directory, found[max(found) if step is None else step][-1])
+
+
+def new_name(directory: str, step: int, overwrite: bool) -> str:
+    """The name that a version of a step will have. Raises `CheckpointError` if one may not be replaced."""
+    before = versions(directory).get(step)
+    if before is None:
+        return f"{step:08d}"
+    if not overwrite:
+        raise CheckpointError(f"{directory} has a checkpoint of step {step} already. Pass overwrite=True to replace it.")
+    return f"{step:08d}.{int(before[-1].partition('.')[2] or 0) + 1}"
+
+
+# ---- files that stay --------------------------------------------------------------------------------------------------------
+
+
+def sync_folder(path: str) -> None:
+    """Return when the names in a folder are on the disk."""
+    if os.name == "posix":  # elsewhere folders cannot be opened
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def sync_tree(path: str) -> None:
+    """`sync_folder` of a folder and all in it."""
+    for folder, _, _ in os.walk(path):
+        sync_folder(folder)
+
+
+def write_file(path: str, data: bytes) -> None:
+    """Write a file, and return when it is on the disk."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_manifest(folder: str, content: dict[str, Any]) -> None:
+    text = json.dumps(FORMAT | content)
+    write_file(os.path.join(folder, MANIFEST), json.dumps({"checksum": zlib.crc32(text.encode()), "text": text}).encode())
+
+
+def read_manifest(folder: str) -> dict[str, Any]:
+    """What a version holds. Raises `CorruptCheckpoint`."""
+    path = os.path.join(folder, MANIFEST)
+    try:
+        with open(path, "rb") as file:
+            outer = json.loads(file.read())
+        found: dict[str, Any] = json.loads(outer["text"])
+        intact = zlib.crc32(outer["text"].encode()) == outer["checksum"]
+    except FileNotFoundError:
+        raise CorruptCheckpoint(f"{path} is missing.") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        intact, found = False, {}
+    if not intact:
+        raise CorruptCheckpoint(f"{path} is damaged.")
+    if {key: found.get(key) for key in FORMAT} != FORMAT:
+        raise CheckpointError(f"{path} is of another format: {found.get('format')!r}, version {found.get('version')}.")
+    return found
+
+
+# ---- beginning, ending, deleting --------------------------------------------------------------------------------------------
+
+
+def begin(directory: str, name: str) -> str:
+    """Make the folder in which a version is written."""
+    os.makedirs(directory, exist_ok=True)
+    partial = os.path.join(directory, f"{name}.partial")
+    os.mkdir(partial)
+    write_file(os.path.join(partial, OWNER), json.dumps([socket.gethostname(), os.getpid()]).encode())
+    return partial
+
+
+def commit(directory: str, partial: str, content: dict[str, Any]) -> str:
+    """Make a version of what has been written: all of it is on the disk before it has its name."""
+    write_manifest(partial, content)
+    sync_tree(partial)
+    final = partial.removesuffix(".partial")
+    os.rename(partial, final)
+    sync_folder(directory)
+    return final
+
+
+def remove(directory: str, name: str) -> None:
+    """Delete a version: from the first moment it is none."""
+    gone = os.path.join(directory, f"{name}.deleted")
+    os.rename(os.path.join(directory, name), gone)
+    shutil.rmtree(gone)
+
+
+def clean(directory: str, in_flight: set[str]) -> list[str]:
+    """Delete what is left over, and versions that were replaced. What another process of this machine is writing stays."""
+    left = [name for name in names(directory) if _LEFTOVER.fullmatch(name) and not _is_written(directory, name, in_flight)]
+    for name in left:
+        shutil.rmtree(os.path.join(directory, name))
+    replaced = [name for found in versions(directory).values() for name in found[:-1]]
+    for name in replaced:
+        remove(directory, name)
+    return left + replaced
+
+
+def _is_written(directory: str, name: str, in_flight: set[str]) -> bool:
+    path = os.path.join(directory, name)
+    try:
+        with open(os.path.join(path, OWNER), "rb") as file:
+            host, process = json.loads(file.read())
+    except (OSError, ValueError):
+        return False
+    if host != socket.gethostname():
+        return False
+    if process == os.getpid():
+        return path in in_flight
+    return _is_alive(process)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # elsewhere the signal 0 is no question
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
+
+
+def retire(directory: str, keep: int | None, keep_every: int | None) -> None:
+    """Delete the versions that are not to be kept."""
+    if keep is not None:
+        found = versions(directory)
+        for step in list(found)[:-keep]:
+            if keep_every is None or step % keep_every:
+                for name in found[step]:
+                    remove(directory, name)

@@ -1,0 +1,23 @@
+"""Progress bars on a terminal: rich's."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+@contextlib.contextmanager
+def progress_bar(what: str, total: int, columns: tuple[str, ...], **console: Any) -> Iterator[Callable[[int], None]]:
+    """A bar that shows how much of `total` is done; inside the block, a function says how much more.
+
+    Arguments:
+        what: what is being done, in a word or two. columns: the classes of rich's columns that follow the bar.
+        console: how wide it is (`width`).
+    """
+    rich: Any = importlib.import_module("rich.progress")
+    shown = (rich.TextColumn(what), rich.BarColumn(None), *[getattr(rich, name)() for name in columns])
+    with rich.Progress(*shown, console=importlib.import_module("rich.console").Console(**console)) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)

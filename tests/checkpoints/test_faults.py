@@ -1,0 +1,278 @@
+"""Damaged and missing files are named; whoever ends at any point leaves the versions before; nothing fails in silence."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from processes import run
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.checkpoints import processes, saving, stores, versions
+
+pytest.importorskip("tensorstore")
+
+TREE = {"w": np.arange(4096.0).reshape(64, 64), "b": np.ones(3, "f4"), "epoch": 3}
+
+
+def files_of(version: str) -> list[pathlib.Path]:
+    return sorted(path for path in pathlib.Path(version).rglob("*") if path.is_file() and path.name != "owner.json")
+
+
+@pytest.mark.parametrize("ocdbt, compression", [(False, 0), (False, 1), (True, 0)])
+def test_every_damaged_or_missing_file_is_named(tmp_path: pathlib.Path, ocdbt: bool, compression: int) -> None:
+    version = pb.checkpoint.save(tmp_path / "good", TREE, ocdbt=ocdbt, compression=compression)
+    for file in files_of(version):
+        for damage in ("missing", "longer", "shorter", *range(0, file.stat().st_size, max(file.stat().st_size // 7, 1))):
+            shutil.rmtree(tmp_path / "bad", ignore_errors=True)
+            shutil.copytree(tmp_path / "good", tmp_path / "bad")
+            victim = tmp_path / "bad" / file.relative_to(tmp_path / "good")
+            data = victim.read_bytes()
+            if damage == "missing":
+                victim.unlink()
+            elif isinstance(damage, str):
+                victim.write_bytes(data + b"\0" if damage == "longer" else data[:-1])
+            else:
+                victim.write_bytes(data[:damage] + bytes([data[damage] ^ 4]) + data[damage + 1 :])
+            try:
+                found = pb.checkpoint.restore(tmp_path / "bad")
+            except pb.errors.CorruptCheckpoint as error:
+                assert str(victim) in str(error) or (ocdbt and "cannot be restored" in str(error)), (file, damage)
+            else:  # of a database, bytes that are not needed
+                assert ocdbt, (file, damage)
+                np.testing.assert_array_equal(found["w"], TREE["w"])
+                np.testing.assert_array_equal(found["b"], TREE["b"])
+
+
+def test_files_that_changed_places_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "CHUNK_BYTES", 4096)
+    version = pathlib.Path(pb.checkpoint.save(tmp_path, TREE))
+    chunks = sorted(path for path in (version / "1" / "c").rglob("*") if path.is_file())
+    assert len(chunks) == 8
+    chunks[0].rename(version / "aside")
+    chunks[1].rename(chunks[0])
+    (version / "aside").rename(chunks[1])
+    with pytest.raises(pb.errors.CorruptCheckpoint, match=r"tree\['w'\].*another checksum"):
+        pb.checkpoint.restore(tmp_path)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+EVENTS = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree", "open")
+_steps: list[int] = []  # how many of these events may still happen; empty: any number
+
+
+def _hook(event: str, args: Any) -> None:
+    if _steps and threading.current_thread() is threading.main_thread() and event in EVENTS:
+        _steps[0] -= 1
+        if _steps[0] < 0:
+            raise Crash
+
+
+sys.addaudithook(_hook)  # it cannot be taken away
+
+
+def test_an_exception_at_any_point_leaves_a_whole_version(tmp_path: pathlib.Path) -> None:
+    """Each operation on files fails in its turn, in place of the one after it and all those that would clean up."""
+    for count in range(200):
+        directory = tmp_path / str(count)
+        pb.checkpoint.save(directory, "before", step=1)
+        (directory / "00000000.partial").mkdir()  # left over
+        _steps.append(count)
+        try:
+            pb.checkpoint.save(directory, TREE, step=2, keep=1)
+            ended = True
+        except Crash:
+            ended = False
+        finally:
+            _steps.clear()
+        for step in pb.checkpoint.steps(directory):
+            found = pb.checkpoint.restore(directory, step=step)
+            assert found == "before" if step == 1 else found["epoch"] == 3 and (found["w"] == TREE["w"]).all()
+        assert pb.checkpoint.steps(directory) in ([1], [1, 2], [2])
+        pb.checkpoint.save(directory, TREE, step=3)
+        assert sorted(os.listdir(directory)) == [f"{step:08d}" for step in pb.checkpoint.steps(directory)], "leftovers are gone"
+        if ended:
+            break
+    assert ended and count > 10
+
+
+KILLED = """
+import os, sys
+import numpy as np
+import pullback as pb
+pb.checkpoint.save
+directory = sys.argv[1]
+for count in range(0, 40, 3):
+    child = os.fork()
+    if child == 0:
+        left = [count]
+        def hook(event, args):
+            if event in {events!r}:
+                left[0] -= 1
+                if left[0] < 0:
+                    os._exit(9)
+        pb.checkpoint.steps(directory)
+        __import__("tensorstore")
+        sys.addaudithook(hook)
+        pb.checkpoint.save(directory, {{"w": np.full(5000, count), "count": count}}, step=count + 1, keep=2)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(count, status, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_process_that_is_killed_leaves_whole_versions(tmp_path: pathlib.Path) -> None:
+    pb.checkpoint.save(tmp_path, {"w": np.full(5000, -1), "count": -1}, step=0)
+    script = KILLED.format(events=EVENTS).replace("sys.argv[1]", repr(str(tmp_path)))
+    done = run(script, "-W", "ignore")
+    assert done.returncode == 0, done.stderr
+    ends = dict(tuple(map(int, line.split())) for line in done.stdout.splitlines())
+    assert set(ends.values()) == {0, 9}, ends
+    steps = pb.checkpoint.steps(tmp_path)
+    assert steps
+    for step in steps:
+        found = pb.checkpoint.restore(tmp_path, step=step)
+        assert found["count"] == step - 1 and (found["w"] == step - 1).all()
+    pb.checkpoint.save(tmp_path, None, step=99)
+    assert all(name.isdigit() for name in os.listdir(tmp_path))
+
+
+# ---- in the background ------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_may_be_donated_while_they_are_saved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    begin = versions.begin
+    monkeypatch.setattr(versions, "begin", lambda *args: go.wait() and begin(*args))
+    x, y = pb.jit(lambda: (pnp.arange(1000.0), pnp.ones(1000)))()
+    z = np.arange(5)
+    pending = pb.checkpoint.save_async(tmp_path, {"x": x, "y": y, "z": z})
+    assert not pending.done()
+    with pytest.raises(TimeoutError, match="step 0"):
+        pending.result(0.01)
+    pb.jit(lambda x, y: (x + 1, y * 5), donate_argnums=(0, 1))(x, y)
+    z[:] = 0
+    go.set()
+    assert pending.result() == str(tmp_path / "00000000") and pending.done()
+    found = pb.checkpoint.restore(tmp_path)
+    assert (found["x"].host == np.arange(1000)).all() and (found["y"].host == 1).all() and (found["z"] == np.arange(5)).all()
+    assert not saving._latest
+
+
+def test_saves_happen_one_after_the_other(tmp_path: pathlib.Path) -> None:
+    pending = [pb.checkpoint.save_async(tmp_path, step, step=step, keep=3) for step in range(8)]
+    assert pb.checkpoint.save(tmp_path, 8, step=8, keep=3)
+    assert all(one.done() for one in pending)
+    assert pb.checkpoint.steps(tmp_path) == [6, 7, 8] and not saving._latest
+
+
+def test_an_error_in_the_background_is_raised_once(tmp_path: pathlib.Path) -> None:
+    pb.checkpoint.save(tmp_path, 1)
+    pending = pb.checkpoint.save_async(tmp_path, 2)
+    with pytest.raises(pb.errors.CheckpointError, match="already"):
+        pending.result()
+    pb.checkpoint.save(tmp_path, 2, step=1)  # it has been seen
+    pb.checkpoint.save_async(tmp_path, 2)
+    with pytest.raises(pb.errors.CheckpointError, match=r"earlier save_async, of step 0 .*already"):
+        pb.checkpoint.save(tmp_path, 2, step=2)
+    pb.checkpoint.save(tmp_path, 2, step=2)
+    pb.checkpoint.save_async(tmp_path, 2)
+    with pytest.raises(pb.errors.CheckpointError, match="earlier save_async, of step 0"):
+        pb.checkpoint.save_async(tmp_path, 2, step=3).result()
+    assert pb.checkpoint.steps(tmp_path) == [0, 1, 2] and not saving._latest
+
+
+def test_an_error_that_nobody_sees_is_printed_at_the_end(tmp_path: pathlib.Path) -> None:
+    script = f"""
+import pullback as pb
+pb.checkpoint.save({str(tmp_path)!r}, 1)
+pb.checkpoint.save_async({str(tmp_path)!r}, 1)
+"""
+    done = run(script)
+    assert "checkpoint of step 0" in done.stderr and "was not saved" in done.stderr and "already" in done.stderr
+
+
+def test_a_progress_bar(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pb.checkpoint.save(tmp_path, TREE, progress=True)
+    assert "step 0" in capsys.readouterr().out
+
+
+# ---- several processes, which are threads here ------------------------------------------------------------------------------
+
+
+class Team(threading.local):
+    rank = 0
+
+
+def together(count: int, monkeypatch: pytest.MonkeyPatch, work: Any) -> list[Any]:
+    """What each of several processes returns or raises: threads that meet at barriers."""
+    team, barrier = Team(), threading.Barrier(count, timeout=60)
+    met: list[tuple[int, str]] = []
+    monkeypatch.setattr(processes, "process_index", lambda: team.rank)
+    monkeypatch.setattr(processes, "process_count", lambda: count)
+    monkeypatch.setattr(processes, "barrier", lambda name: (met.append((team.rank, name)), barrier.wait()))
+    results: list[Any] = [None] * count
+
+    def one(rank: int) -> None:
+        team.rank = rank
+        try:
+            results[rank] = work(rank)
+        except BaseException as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    orders = [[name for rank, name in met if rank == own] for own in range(count)]
+    assert all(order == orders[0] for order in orders)
+    return results
+
+
+def test_processes_save_together(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert together(3, monkeypatch, lambda rank: pb.checkpoint.save(tmp_path, TREE, step=4)) == [str(tmp_path / "00000004")] * 3
+    monkeypatch.undo()
+    assert (pb.checkpoint.restore(tmp_path)["w"] == TREE["w"]).all()
+
+
+def test_all_processes_hear_of_an_error_in_one(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(rank: int) -> Any:
+        tree = {"w": pnp.ones(3)}
+        if rank == failing:
+            tree["w"].delete()
+        return pb.checkpoint.save(tmp_path, tree, step=4)
+
+    failing = 0
+    found = together(2, monkeypatch, save)
+    assert isinstance(found[0], pb.errors.DonatedBufferError) and isinstance(found[1], pb.errors.CheckpointError)
+    monkeypatch.setattr(saving, "_write_arrays", failing_in(1, saving._write_arrays))
+    failing = 9
+    found = together(3, monkeypatch, save)
+    assert "Process 1 failed: OSError('disk')" in str(found[0]) and isinstance(found[1], OSError)
+    assert isinstance(found[2], pb.errors.CheckpointError) and pb.checkpoint.steps(tmp_path) == []
+    monkeypatch.undo()
+    pb.checkpoint.save(tmp_path, 1, step=4)
+    found = together(2, monkeypatch, save)
+    assert "already" in str(found[0]) and "Process 0 has not begun" in str(found[1])
+    assert os.listdir(tmp_path) == ["00000004"]
+
+
+def failing_in(failing: int, write: Any) -> Any:
+    def wrapped(*args: Any) -> Any:
+        if processes.process_index() == failing:
+            raise OSError("disk")
+        return write(*args)
+
+    return wrapped
