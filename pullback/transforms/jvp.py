@@ -126,6 +126,18 @@ class JvpTrace(Trace):
             others = [*others, *[over(name, axis_index) for name in names if name in self.told]]
         return [vary(tangent, others, x, self.told) for tangent, x in zip(tangents, primals)]
 
+    def carried(
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], outs: Sequence[Any], params: dict[str, Any]
+    ) -> list[Any]:
+        """Tangents of which those that a loop carries vary along mesh axes as they do at its end."""
+        wiring = primitive.wiring
+        if wiring is None or wiring.consts is None:
+            return tangents
+        start = wiring.lead + params[wiring.consts]
+        end = len(primals) if wiring.carry is None else start + params[wiring.carry]
+        varied = [vary(t, [out], x, self.told) for t, x, out in zip(tangents[start:end], primals[start:end], outs)]
+        return [*tangents[:start], *varied, *tangents[end:]]
+
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The value, and the tangent, of an operation that is neither elementwise nor linear."""
         if primitive.jvp is not None:
@@ -153,6 +165,8 @@ class JvpTrace(Trace):
         if not isinstance(linearized, (tuple, list)) or len(linearized) != 2 or not callable(linearized[1]):
             raise primitive.malformed("linearize", "a pair, the result and the function of the tangents", linearized)
         out, push = linearized
+        if self.told:
+            tangents = self.carried(primitive, primals, tangents, out, params)
         pushed = self.by_rule(lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
         return self.received(primitive, "linearize", primals, params, (out, pushed))
 

@@ -114,6 +114,8 @@ COLLECTIVES = {
     "all_to_all",
     "axis_index",
     "axis_size",
+    "pcast",
+    "pvary",
     "pmax",
     "pmean",
     "pmin",
@@ -123,8 +125,6 @@ COLLECTIVES = {
     "psum_scatter",
     "pswapaxes",
     "with_sharding_constraint",
-    "pcast",
-    "pvary",
 }
 
 

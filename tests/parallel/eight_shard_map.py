@@ -171,6 +171,15 @@ def test_a_gradient_of_a_local_loss_is_summed_over_the_devices() -> None:
     np.testing.assert_allclose(each, X.reshape(4, 2, 4).sum(1), rtol=1e-5)
 
 
+def test_a_carry_that_becomes_varying_in_a_gradient_inside() -> None:
+    def last(w: Any, x: Any) -> Any:
+        return lax.scan(lambda h, _: (pnp.tanh(h * x.sum()), 0.0), w, None, length=2)[0].sum()
+
+    shards = (0.1 * X).reshape(4, 2, 4)
+    found = mapped(pb.grad(last), P())(W, 0.1 * X)
+    np.testing.assert_allclose(found, sum(np.asarray(pb.grad(last)(W, shard)) for shard in shards), rtol=1e-4, atol=1e-6)
+
+
 def test_derivatives_of_other_kinds() -> None:
     f = pb.shard_map(lambda x: lax.psum(pnp.sin(x), "x"), mesh=LINE, in_specs=P("x"), out_specs=P())
     slope = (np.cos(X) * X).reshape(4, 2, 4).sum(0)
