@@ -111,7 +111,7 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
     if count > target.most:
         raise DeviceError(f"{count} devices are too many: a program for {target.title} may run on {target.most} of them.")
     if target.platform == "tpu" or (target.platform == "cuda" and "cuda" in find_plugins()):
-        devices = _absent(target, count)
+        devices = _absent(target, count if count > 1 or target.platform != "tpu" else 4)[:count]  # TPUs come by fours
         made = _compile(target.platform, program, donated, devices)
         return Compiled(*_facts(made), f"XLA's compiler for {target.title}", True)
     if count > MOST_CPUS:
