@@ -120,7 +120,7 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
             f" {count}: pip install jax-cuda13-plugin=={jaxlib().version}, which needs no GPU for that."
         )
     devices = jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=count).local_devices()
-    by = f"XLA's compiler for the CPU, for {count} devices into which this one is divided"
+    by = "XLA's compiler for the CPU, divided into so many devices"
     return Compiled(*_facts(_compile("cpu", program, donated, devices)), by, target.platform == "cpu")
 
 

@@ -171,7 +171,7 @@ def _walk(
         if kind in _SENT:
             types = [computations[name][operand].type for operand in one.operands]
             groups = device_groups(one, *sizes)
-            if groups.shape[1] > 1:
+            if groups.size and groups.shape[1] > 1:
                 yield Collective(kind, groups, sum(map(bytes_of, types)), trips, conditional)
             continue  # what it applies is no communication
         if one.operation in ("async-update", "async-done"):

@@ -82,6 +82,7 @@ def test_groups_of_replicas():
 
 
 def test_groups_of_one_move_nothing():
+    assert hlo.collectives(module("%p = f32[256]{0} collective-permute(%x), channel_id=1, source_target_pairs={}")) == []
     assert hlo.collectives(module(reduce_over("{{0},{1},{2},{3},{4},{5},{6},{7}}"))) == []
 
 
