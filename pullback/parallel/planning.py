@@ -290,11 +290,13 @@ class Plan:
                 f"  computing        {in_seconds(self.computing)} for {self.flops:.3g} operations, at the device's best"
             )
         target = self._target
-        within = f", {in_bytes(target.inside)}/s inside of a host" if target.inside and target.host < self.mesh.size else ""
-        for link in links:
+        own = f"{in_bytes(target.inside)}/s inside of a host" if target.inside else ""
+        crossing = not own or self.mesh.size > target.host
+        for link in links if crossing else links[:1]:
             found = self.seconds(link)
             shown = "an unknown time" if found is None else in_seconds(found)
-            lines.append(f"  communicating    {shown} at {link}{within}")
+            speeds = ", ".join(filter(None, [link if crossing else "", own]))
+            lines.append(f"  communicating    {shown} at {speeds}")
         if any([one.trips is None for one in self.collectives]):
             lines.append("  A loop communicates of which the compiled program does not say how often it runs.")
         return lines

@@ -151,6 +151,8 @@ def test_seconds_inside_of_hosts_and_between_them(no_plugins):
         for link, speed in zip(("400Gbit/s", "100Gbit/s"), speeds):
             assert found.seconds(link) == pytest.approx(sent / speed)
     assert not inside.exact and "the CPU" in inside.compiled_by
+    assert str(inside).count("communicating") == 1 and "at 450 GB/s inside of a host" in str(inside)
+    assert "at 100Gbit/s, 450 GB/s inside of a host" in str(across)
 
 
 @pytest.mark.parametrize(
