@@ -12,7 +12,9 @@ from pullback.core.source import user_source
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.ops.collective import axis_index, over, pvary
 from pullback.ops.scaling import combine
+from pullback.ops.varying import BY_VARIATION, vary
 from pullback.transforms.stage import primal_after_all
 from pullback.transforms.transpose import closed_over
 
@@ -40,6 +42,7 @@ class JvpTrace(Trace):
     __slots__ = ()
     transformation = "jvp"
     role = "tangent"  # of what a rule computes that gives both the values and the tangents
+    told: tuple[Any, ...] = ()  # the mesh axes along which tangents vary as values do
 
     def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
@@ -79,6 +82,8 @@ class JvpTrace(Trace):
             else:
                 primals.append(arg)
                 tangents.append(ZERO)
+        if self.told and primitive not in BY_VARIATION:
+            tangents = self.varied(primitive, primals, tangents, params)
         partials = primitive.partials
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
@@ -111,6 +116,15 @@ class JvpTrace(Trace):
         if primitive.multiple_results:
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
         return out if tangent is ZERO else Dual(self, out, tangent)
+
+    def varied(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> list[Any]:
+        """Tangents that vary along mesh axes as the operation's result does, by its operands and by itself."""
+        wiring = primitive.wiring  # in the Programs that it holds, this is done there
+        others = primals if wiring is None else primals[: wiring.lead]
+        if primitive is not pvary:
+            names = [params[field] for field in primitive.named_axes]
+            others = [*others, *[over(name, axis_index) for name in names if name in self.told]]
+        return [vary(tangent, others, x, self.told) for tangent, x in zip(tangents, primals)]
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The value, and the tangent, of an operation that is neither elementwise nor linear."""

@@ -123,6 +123,8 @@ COLLECTIVES = {
     "psum_scatter",
     "pswapaxes",
     "with_sharding_constraint",
+    "pcast",
+    "pvary",
 }
 
 
