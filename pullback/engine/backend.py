@@ -235,7 +235,7 @@ _lock = threading.RLock()
 
 
 # Where what is on no device in particular is computed, as the environment says when pullback is imported.
-DEFAULT_PLATFORM = os.environ.get("PULLBACK_PLATFORM", DEFAULT_DEVICE.platform)
+DEFAULT_PLATFORM = os.environ.get("PULLBACK_PLATFORM") or DEFAULT_DEVICE.platform
 
 
 class _Placement:

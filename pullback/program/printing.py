@@ -249,8 +249,8 @@ def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) ->
         >>> implied_literal_type(array_type((), INT32), [array_type((3,), FLOAT64)])
         ~i32[]
     """
-    untyped = _UNTYPED[kind(type.dtype)]
-    same = bool(operand_types) and _UNTYPED[kind(operand_types[0].dtype)] is untyped
+    untyped = _UNTYPED.get(kind(type.dtype), type.dtype)  # keys and small integers are written with their own
+    same = bool(operand_types) and _UNTYPED.get(kind(operand_types[0].dtype)) is untyped
     return array_type((), operand_types[0].dtype if same else untyped, True)
 
 
