@@ -438,8 +438,10 @@ def _write_arrays(job: _Job, partial: str) -> dict[str, Any]:
         if (job.progress and rank == 0)
         else contextlib.nullcontext(lambda more: None) as advance
     ):
+        context = stores.tensorstore().Context()
         opened = [
-            stores.open_array(partial, number, stored, job.ocdbt, job.compression, create=True) for number, stored, _ in rows
+            stores.open_array(context, partial, number, stored, job.ocdbt, job.compression, create=True)
+            for number, stored, _ in rows
         ]
         writes = []
         try:

@@ -55,7 +55,7 @@ def test_every_damaged_or_missing_file_is_named(tmp_path: pathlib.Path, ocdbt: b
 def test_files_that_changed_places_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "CHUNK_BYTES", 4096)
     version = pathlib.Path(pb.checkpoint.save(tmp_path, TREE))
-    chunks = sorted(path for path in (version / "1" / "c").rglob("*") if path.is_file())
+    chunks = sorted((version / "1").glob("c*"))
     assert len(chunks) == 8
     chunks[0].rename(version / "aside")
     chunks[1].rename(chunks[0])

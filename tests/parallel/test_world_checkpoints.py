@@ -89,7 +89,7 @@ def test_processes_save_and_others_restore(tmp_path: pathlib.Path) -> None:
         np.testing.assert_array_equal(np.asarray(one), VALUES)
     version = directory / "00000006"
     for number, parts in enumerate((4, 4, 1)):
-        assert len([one for one in (version / str(number) / "c").rglob("*") if one.is_file()]) == parts
+        assert len(list((version / str(number)).glob("c*"))) == parts
     again = launch(tmp_path, SETUP + 'check(os.environ["CHECKPOINTS"])\nprint("right")', 4, "--devices", "1", **environment)
     assert again.by_rank == {rank: ["right"] for rank in range(4)}, again.stderr
 
