@@ -36,7 +36,7 @@ ABOVE: dict[str, set[str]] = {
     "optimizers": {"core", "numpy"},
     "parallel": {"core", "program", "stablehlo", "ops", "transforms", "control", "engine", "native", "api", "numpy", "lax"},
     "sharding": {"core", "parallel"},
-    "checkpoints": {"core", "api", "parallel"},
+    "checkpoints": {"core", "engine", "api", "parallel"},
     "tree": {"core"},
     "debug": {"core", "program", "control", "api"},
     "checks": {"core", "program", "control", "api"},

@@ -164,6 +164,7 @@ def _read(folder: str, manifest: dict[str, Any], rows: Sequence[_Row], verify: b
         for name in files:
             stores.check_size(folder, name, files)
     begun: list[Any] = []
+    context = stores.tensorstore().Context()
     path = "The checkpoint"
     try:
         opened = []
@@ -172,7 +173,7 @@ def _read(folder: str, manifest: dict[str, Any], rows: Sequence[_Row], verify: b
             if verify and not ocdbt:
                 for name in (f"{number}/zarr.json", *stores.chunk_files(number, row.stored, row.places)):
                     stores.check_file(folder, name, files)
-            begun.append(stores.open_array(folder, number, row.stored, ocdbt, manifest["compression"], create=False))
+            begun.append(stores.open_array(context, folder, number, row.stored, ocdbt, manifest["compression"], create=False))
             opened.append(begun[-1])
         reads = []
         for row, future in zip(rows, opened):

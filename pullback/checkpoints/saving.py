@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.checkpoints import processes, stores, versions
+from pullback.checkpoints import stores, versions
 from pullback.checkpoints.described import Node, described
 from pullback.checkpoints.stores import Stored
 from pullback.core.array import Array, BorrowedArray, ShardedArray, host_of
@@ -23,6 +23,8 @@ from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import CheckpointError, DonatedBufferError
 from pullback.core.source import api_boundary
 from pullback.core.trees import flatten, unflatten
+from pullback.engine.waiting import LISTENING
+from pullback.parallel import world
 
 Report = Callable[[int], None]
 
@@ -50,7 +52,7 @@ def _job(directory: Any, tree: Any, step: int, options: dict[str, Any]) -> _Job:
         raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {options['compression']!r}.")
     if options["keep_every"] is not None and options["keep"] is None:
         raise ValueError("save's keep_every says what keep spares: without keep, everything is kept.")
-    if options["ocdbt"] and processes.process_count() > 1:
+    if options["ocdbt"] and world.process_count() > 1:
         raise NotImplementedError(
             "A database (ocdbt=True) is written by one process. Several write a file for each chunk (ocdbt=False)."
         )
@@ -192,7 +194,7 @@ class Saving:
     def _run(self, job: _Job) -> None:
         try:
             if self._before is not None:
-                self._before._ended.wait()
+                self._before._wait()
                 if self._before._error is not None:
                     raise _earlier(self._before) from self._before._error
             self._path = _write(job)
@@ -239,12 +241,20 @@ class Saving:
             ...     pb.checkpoint.save_async(directory, pb.numpy.ones(2), step=7).result().endswith("00000007")
             True
         """
-        if not self._ended.wait(timeout):
+        if not self._wait(timeout):
             raise TimeoutError(f"The checkpoint of step {self.step} has not been written after {timeout} seconds; it goes on.")
         if self._error is not None:
             self._seen()
             raise self._error
         return self._path
+
+    def _wait(self, timeout: float | None = None) -> bool:
+        """Whether it has ended, within a time if one is given. Ctrl-C is heard."""
+        if timeout is not None:
+            return self._ended.wait(timeout)
+        while not self._ended.wait(LISTENING):
+            pass
+        return True
 
     def _seen(self) -> None:
         with _lock:
@@ -268,7 +278,7 @@ def _wait_for_earlier(directory: str) -> None:
     with _lock:
         before = _latest.get(directory)
     if before is not None:
-        before._ended.wait()
+        before._wait()
         if before._error is not None:
             raise _earlier(before) from before._error
 
@@ -297,7 +307,7 @@ def _write(job: _Job) -> str:
                     stage()
             except Exception as error:
                 failure = error
-            processes.barrier(f"{label}: {state}")
+            world.barrier(f"{label}: {state}")
         if failure is not None:
             raise failure
         version.settle(label)
@@ -311,7 +321,7 @@ class _Version:
 
     def __init__(self, job: _Job) -> None:
         self.job = job
-        self.rank, self.several = processes.process_index(), processes.process_count() > 1
+        self.rank, self.several = world.process_index(), world.process_count() > 1
         self.partial = self.path = ""
         self.files: dict[str, Any] = {}
 
@@ -372,7 +382,7 @@ def _begun(job: _Job) -> str:
 def _files_of_all(partial: str) -> dict[str, Any]:
     """What all processes have written. Raises `CheckpointError`, with what went wrong in one of them."""
     files: dict[str, Any] = {}
-    for rank in range(processes.process_count()):
+    for rank in range(world.process_count()):
         path = os.path.join(partial, f"process-{rank}.json")
         try:
             with open(path, "rb") as file:
@@ -419,7 +429,7 @@ def _host(piece: Any, path: str) -> Any:
 
 def _write_arrays(job: _Job, partial: str) -> dict[str, Any]:
     """Write what this process has to write; what the manifest says of the files."""
-    rank = processes.process_index()
+    rank = world.process_index()
     rows = [(number, _stored(path, array), _pieces(array, rank)) for number, (path, array) in enumerate(job.arrays)]
     rows = [row for row in rows if row[2] or rank == 0]
     total = sum([int(np.prod(piece.shape)) * piece.dtype.itemsize for *_, pieces in rows for _, piece in pieces])
@@ -428,8 +438,10 @@ def _write_arrays(job: _Job, partial: str) -> dict[str, Any]:
         if (job.progress and rank == 0)
         else contextlib.nullcontext(lambda more: None) as advance
     ):
+        context = stores.tensorstore().Context()
         opened = [
-            stores.open_array(partial, number, stored, job.ocdbt, job.compression, create=True) for number, stored, _ in rows
+            stores.open_array(context, partial, number, stored, job.ocdbt, job.compression, create=True)
+            for number, stored, _ in rows
         ]
         writes = []
         try:

@@ -84,11 +84,12 @@ def chunk_files(number: int, stored: Stored, places: Iterable[Index]) -> Iterato
         for place in places:
             ranges = [range(one.start // size, -(-one.stop // size)) for one, size in zip(place, stored.chunks)]
             for indices in itertools.product(*ranges):
-                yield "/".join([str(number), "c", *map(str, indices)])
+                yield f"{number}/{'.'.join(['c', *map(str, indices)])}"
 
 
-def open_array(folder: str, number: int, stored: Stored, ocdbt: bool, compression: int, create: bool) -> Any:
-    """A future of tensorstore's: an array of a version, made if it is not there and that is wanted."""
+def open_array(context: Any, folder: str, number: int, stored: Stored, ocdbt: bool, compression: int, create: bool) -> Any:
+    """A future of tensorstore's: an array of a version, made if it is not there and that is wanted. Those of one context share
+    a database, which without that each would write anew."""
     path = os.path.abspath(folder)
     store = {"driver": "ocdbt", "base": {"driver": "file", "path": f"{path}/"}, "path": f"{number}/"}
     codecs: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
@@ -97,6 +98,7 @@ def open_array(folder: str, number: int, stored: Stored, ocdbt: bool, compressio
         "shape": stored.shape,
         "data_type": stored.file_dtype.name,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": stored.chunks}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},  # a folder for each array, and no more
         "codecs": [*codecs, {"name": "crc32c"}],
     }
     spec = {
@@ -106,7 +108,7 @@ def open_array(folder: str, number: int, stored: Stored, ocdbt: bool, compressio
         "store_data_equal_to_fill_value": True,  # what is missing is then an error, and no zeros
         "fill_missing_data_reads": False,
     }
-    return tensorstore().open(spec, open=True, create=create)
+    return tensorstore().open(spec, open=True, create=create, context=context)
 
 
 def write(array: Any, place: Index, host: Any, dtype: Any) -> Any:

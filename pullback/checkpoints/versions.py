@@ -12,10 +12,12 @@ import re
 import shutil
 import socket
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pullback.core.errors import CheckpointError, CorruptCheckpoint
 
+SYNCING = 32  # folders at a time: file systems write what is waited for together
 _VERSION = re.compile(r"(\d{8,})(?:\.(\d+))?")
 _LEFTOVER = re.compile(rf"{_VERSION.pattern}\.(partial|deleted)")
 MANIFEST, OWNER = "manifest.json", "owner.json"
@@ -74,8 +76,8 @@ def sync_folder(path: str) -> None:
 
 def sync_tree(path: str) -> None:
     """`sync_folder` of a folder and all in it."""
-    for folder, _, _ in os.walk(path):
-        sync_folder(folder)
+    with ThreadPoolExecutor(SYNCING) as pool:
+        list(pool.map(sync_folder, [folder for folder, _, _ in os.walk(path)]))
 
 
 def write_file(path: str, data: bytes) -> None:

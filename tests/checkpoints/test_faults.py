@@ -15,7 +15,8 @@ from processes import run
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.checkpoints import processes, saving, stores, versions
+from pullback.checkpoints import saving, stores, versions
+from pullback.parallel import world as processes
 
 pytest.importorskip("tensorstore")
 
@@ -54,7 +55,7 @@ def test_every_damaged_or_missing_file_is_named(tmp_path: pathlib.Path, ocdbt: b
 def test_files_that_changed_places_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "CHUNK_BYTES", 4096)
     version = pathlib.Path(pb.checkpoint.save(tmp_path, TREE))
-    chunks = sorted(path for path in (version / "1" / "c").rglob("*") if path.is_file())
+    chunks = sorted((version / "1").glob("c*"))
     assert len(chunks) == 8
     chunks[0].rename(version / "aside")
     chunks[1].rename(chunks[0])
@@ -112,7 +113,7 @@ import numpy as np
 import pullback as pb
 pb.checkpoint.save
 directory = sys.argv[1]
-for count in range(0, 40, 3):
+for count in range(0, 200, 3):
     child = os.fork()
     if child == 0:
         left = [count]
@@ -121,13 +122,14 @@ for count in range(0, 40, 3):
                 left[0] -= 1
                 if left[0] < 0:
                     os._exit(9)
-        pb.checkpoint.steps(directory)
-        __import__("tensorstore")
+        pb.checkpoint.save(f"{{directory}}.aside", np.ones(2), step=count)  # modules are loaded
         sys.addaudithook(hook)
         pb.checkpoint.save(directory, {{"w": np.full(5000, count), "count": count}}, step=count + 1, keep=2)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     print(count, status, flush=True)
+    if status == 0:
+        break
 """
 
 

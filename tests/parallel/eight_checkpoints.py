@@ -49,7 +49,7 @@ def test_each_part_is_written_once(tmp_path: pathlib.Path) -> None:
     tree = {str(i): pb.device_put(VALUES, one) for i, one in enumerate(SHARDINGS)}
     version = pathlib.Path(pb.checkpoint.save(tmp_path, tree))
     for number, sharding in enumerate(SHARDINGS):
-        files = [one for one in (version / str(number) / "c").rglob("*") if one.is_file()]
+        files = list((version / str(number)).glob("c*"))
         assert len(files) == len({str(place) for place in sharding.places((16, 24))})
         assert sum(one.stat().st_size - 4 for one in files) == VALUES.nbytes
 
@@ -58,9 +58,9 @@ def test_only_what_devices_hold_is_read(tmp_path: pathlib.Path) -> None:
     """The chunks that the two halves of a mesh need are those of their parts."""
     version = pathlib.Path(pb.checkpoint.save(tmp_path, pb.device_put(VALUES, SHARDINGS[0])))
     stored = stores.Stored("x", "f32", (16, 24), (2, 24), False)
-    assert sorted(stores.chunk_files(0, stored, [(slice(4, 8), slice(0, 24))])) == ["0/c/2/0", "0/c/3/0"]
-    (version / "0" / "c" / "7" / "0").unlink()
-    with pytest.raises(pb.errors.CorruptCheckpoint, match="c/7/0 is missing"):
+    assert sorted(stores.chunk_files(0, stored, [(slice(4, 8), slice(0, 24))])) == ["0/c.2.0", "0/c.3.0"]
+    (version / "0" / "c.7.0").unlink()
+    with pytest.raises(pb.errors.CorruptCheckpoint, match=r"c\.7\.0 is missing"):
         pb.checkpoint.restore(tmp_path)
 
 
