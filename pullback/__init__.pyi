@@ -98,6 +98,8 @@ from pullback.parallel.arrays import make_array_from_process_local_data as make_
 from pullback.parallel.arrays import make_array_from_single_device_arrays as make_array_from_single_device_arrays
 from pullback.parallel.arrays import make_mesh as make_mesh
 from pullback.parallel.arrays import reshard as reshard
+from pullback.parallel.mapping import shard_map as shard_map
+from pullback.parallel.pmapping import pmap as pmap
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
 

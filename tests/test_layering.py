@@ -34,7 +34,7 @@ ABOVE: dict[str, set[str]] = {
     "ode": {"core", "ops", "numpy", "api"},
     "random": {"core", "ops", "numpy", "lax", "api"},
     "optimizers": {"core", "numpy"},
-    "parallel": {"core", "program", "ops", "transforms", "control", "engine", "native", "api", "numpy", "lax"},
+    "parallel": {"core", "program", "stablehlo", "ops", "transforms", "control", "engine", "native", "api", "numpy", "lax"},
     "sharding": {"core", "parallel"},
     "checkpoints": {"core", "engine", "api", "parallel"},
     "tree": {"core"},

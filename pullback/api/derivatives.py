@@ -31,6 +31,7 @@ from pullback.api.tangents import (
 )
 from pullback.api.traced import with_placeholders
 from pullback.core.array import Array, PlacedArray
+from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
 from pullback.core.source import api_boundary, describe, name_of, trim
@@ -39,6 +40,7 @@ from pullback.core.trees import TreeDef, kind_of, register_node, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import ONES, ZERO, zeros
 from pullback.ops.scaling import ones
+from pullback.ops.varying import align
 from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import linearize_flat
@@ -114,7 +116,13 @@ class LinearizedCall:
         self.active = [is_inexact(type.dtype) for type in self.types]
         check_inputs(what, flat, self.types, self.active, holomorphic, allow_int)
         self.result = FlatResult(flat.call, has_aux, what, fun)
-        self.linearized = linearize_flat(self.result, flat.leaves, self.active, fun)
+
+        def aligned(*leaves: Any) -> list[Any]:
+            outs = self.result(*leaves)
+            return align(outs, outs)
+
+        run = aligned if told_axes() else self.result
+        self.linearized = linearize_flat(run, flat.leaves, self.active, fun)
 
     @property
     def outputs(self) -> list[Any]:

@@ -47,6 +47,7 @@ def vmap(
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     strategy: str = "select",
+    spmd_axis_name: str | tuple[str, ...] | None = None,
 ) -> Callable[P, R]:
     """A function that applies `fun` to every element of a batch at once.
 
@@ -63,6 +64,8 @@ def vmap(
         strategy: what becomes of a `cond`, `switch` or `while_loop` whose predicate differs between the batch elements:
             "select" computes all branches, and as many steps as the slowest element needs, for all batch elements, and
             chooses; "map" takes the elements through it one by one, so that each runs its own branch or steps alone.
+        spmd_axis_name: the axes of a mesh along which the batch is divided in a `shard_map`, or at a sharding constraint,
+            inside `fun`; by default every device has all batch elements there, or the partitioner decides.
 
     Returns:
         A function of the same arguments with batch axes added. Keyword arguments are batched along axis 0, unless `in_axes`
@@ -71,7 +74,7 @@ def vmap(
     Raises:
         AxisError, when the returned function is called: an axis that an argument does not have, or sizes that differ.
         StructureError: `in_axes` or `out_axes` do not fit the arguments or the output.
-        ValueError: `strategy` is neither "select" nor "map".
+        ValueError: `strategy` is neither "select" nor "map". TypeError: `spmd_axis_name` has other things than strings.
 
     Example:
         >>> import pullback as pb
@@ -85,6 +88,10 @@ def vmap(
         raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {axis_size!r}.")
     if axis_name.__hash__ is None:
         raise AxisError(f"vmap's axis_name must be hashable, but is {axis_name!r}.")
+    names = () if spmd_axis_name is None else spmd_axis_name
+    spmd = tuple(names) if isinstance(names, (tuple, list)) else (names,)
+    if not all([isinstance(name, str) for name in spmd]):
+        raise TypeError(f"vmap's spmd_axis_name is the name of a mesh axis, or a tuple of them, not {spmd_axis_name!r}.")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
@@ -93,7 +100,7 @@ def vmap(
 
     def batched(*args: P.args, **kwargs: P.kwargs) -> Any:
         flat = _BatchedArguments(fun, args, kwargs, in_axes)
-        batch = Axis(flat.size(axis_size), axis_name, strategy)
+        batch = Axis(flat.size(axis_size), axis_name, strategy, spmd)
         values = [_move_to_front(leaf, axis) if axis else leaf for leaf, axis in zip(flat.leaves, flat.axes)]
         structure: TreeDef = None
         written: dict[int, Any] = {}

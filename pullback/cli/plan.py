@@ -83,7 +83,7 @@ def show(options: Namespace) -> None:
     except Exception as error:
         if in_file(error, file):
             raise UserError(file) from error
-        if isinstance(error, (pb.errors.PullbackError, ValueError)):
+        if isinstance(error, (pb.errors.PullbackError, ValueError, NotImplementedError)):
             raise UsageError(one_line(str(error))) from None
         raise
 

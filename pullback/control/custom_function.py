@@ -20,16 +20,19 @@ from pullback.control.custom_rules import (
     transpose_of_batching,
 )
 from pullback.control.holder import Wired, Wiring, at_flags, bind_holder, split
+from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ClosedOverError, EscapedTracerError, GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
+from pullback.ops.varying import align
 from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, batched_types, pruned_program, pushed_program, transpose_program
+from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay, stage
 from pullback.transforms.transpose import JVP_RULE, Linear, Tape
@@ -68,6 +71,8 @@ class custom_function(Wired):
         if rules.jvp is not None:
             rules.refuse_captured(active, primals)
             tape = next((t.owner for t in tangents if t.__class__ is Linear), None)
+            if tape is not None and told_axes():
+                return _linearized(rules, primals, tangents, active)
             outs, found = rules.jvp(primals, tangents) if tape is None else _on_the_tape(rules, tape, primals, tangents)
             return tuple(outs), tuple(found)
         if rules.forward is not None:
@@ -90,7 +95,10 @@ class custom_function(Wired):
         known = [*residuals, *(primals if rules.jvp is not None else ())]
 
         def push(*tangents):
-            return at_flags(custom_pullback(*known, *tangents, pullback=pullback), inexact_flags(out_types))
+            # in a shard_map the backward rule gets cotangents that vary as the results do, and what it returns is made to
+            tangents = align(tangents, chosen(primals, active))
+            pushed = custom_pullback(*known, *tangents, pullback=pullback)
+            return at_flags(align(pushed, chosen(outs, inexact_flags(out_types))), inexact_flags(out_types))
 
         return tuple(outs), push
 
@@ -175,6 +183,20 @@ def _on_the_tape(rules: CustomRules, tape: Tape, primals: Sequence[Any], tangent
     tape.made_by(JVP_RULE + rules.described, start)
     tape.without(start, zeros)
     return outs, [ZERO if tape.index_of(tangent) in zeros else tangent for tangent in found]
+
+
+def _linearized(rules: CustomRules, primals: Sequence[Any], tangents: Sequence[Any], active: Sequence[bool]) -> Any:
+    """What a jvp rule returns in reverse mode in a shard_map, where tangents are to vary as the values do that they meet in the
+    rule. So that is linearized itself, in tangents at values that vary as they do: the arguments."""
+    count: list[int] = []
+
+    def at_tangents(*given: Any) -> list[Any]:
+        outs, found = rules.jvp(primals, at_flags(given, active))  # type: ignore[misc]
+        count[:] = [len(outs)]
+        return [*outs, *[instantiate(t, type_of(out).strong()) for t, out in zip(found, outs)]]
+
+    linear = linearize_flat(at_tangents, chosen(primals, active), described=rules.about.function)
+    return tuple(linear.values[: count[0]]), tuple(linear.push(chosen(tangents, active))[count[0] :])
 
 
 def no_forward_mode(rules: CustomRules) -> GradientError:

@@ -26,7 +26,6 @@ ABSENT: dict[str, dict[str, str]] = {
         "jacobian": "it is pb.jacfwd or pb.jacrev",
         "tree_util tree_map tree_leaves tree_flatten tree_unflatten tree_structure tree_reduce tree_all": _TREES,
         "tree_multimap tree_transpose": _TREES,
-        "pmap shard_map": _DEVICES,
         "process_index process_count": "they are pb.distributed.process_index and process_count",
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint",
@@ -95,7 +94,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "lib core ctypeslib exceptions f2py typing little_endian": "it is about NumPy itself",
     },
     "pullback.lax": {
-        "pcast pvary psend precv ragged_all_to_all": _DEVICES,
+        "psend precv ragged_all_to_all": _DEVICES,
         "scaled_dot": "pb.nn.scaled_matmul multiplies what is quantized",
         "rng_uniform": "it draws other numbers at each call; pb.random.uniform draws from a key",
         "create_token after_all": "effects happen in the order of the program by themselves, without tokens",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from pullback.core.context import setting
 from pullback.core.errors import AxisError, AxisNameError
@@ -24,11 +26,13 @@ class Axis(NamedTuple):
         name: what collective operations call the axis; None if they cannot refer to it.
         strategy: what a cond or while_loop does whose predicate differs between the batch elements: "select" among the
             results for all of them, or "map" it over the elements.
+        spmd: the mesh axes along which the batch is divided among devices.
     """
 
     size: int
     name: Hashable | None = None
     strategy: str = "select"
+    spmd: tuple[str, ...] = ()
 
 
 class AxisOwner(Trace):
@@ -36,6 +40,13 @@ class AxisOwner(Trace):
 
     __slots__ = ("axis",)
     axis: Axis
+    told: bool = False
+    """Whether what is the same along the axis is told from what differs, and cotangents are so too: those of a shard_map."""
+
+    @property
+    def key(self) -> Any:
+        """What of it, besides the axis, decides what is traced inside."""
+        return None
 
     def lower(self, primitive: Primitive, write: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """A collective operation over this axis in StableHLO, for an axis that still exists in compiled code."""
@@ -43,6 +54,63 @@ class AxisOwner(Trace):
             f"{primitive.name} over the axis {self.axis.name!r} cannot be compiled inside {self.describe()}, which carries that"
             " axis: it is computed when the compiled function is batched."
         )
+
+
+class MeshAxis(AxisOwner):
+    """An axis of a mesh, inside a shard_map. It is older than all that is traced there, so operations over it are recorded.
+
+    Attributes:
+        mesh: the mesh. told: see `AxisOwner`.
+        index: while the function is written, the number along the axis, if that cannot be had from the device's own number.
+        steps: where nothing is compiled, what computes for one device of several that take turns.
+    """
+
+    __slots__ = ("index", "mesh", "steps", "told")
+    transformation = "shard_map"
+
+    def __init__(self, mesh: Any, name: Hashable, told: bool, steps: Trace | None = None) -> None:
+        super().__init__()
+        self.axis = Axis(mesh.shape[name], name)
+        self.mesh = mesh
+        self.told = told
+        self.index: Any = None
+        self.steps = steps
+
+    @property
+    def key(self) -> Any:
+        return self.mesh, self.told
+
+    def groups(self, parts: Sequence[Sequence[int]] | None = None) -> list[list[int]]:
+        """The numbers of the devices that differ in this axis alone, in its order; or of those in one of its `parts`."""
+        numbers = np.arange(self.mesh.size).reshape(self.mesh.axis_sizes)
+        rows = np.moveaxis(numbers, self.mesh.axis_names.index(self.axis.name), -1).reshape(-1, self.axis.size)
+        return [row[list(part)].tolist() for row in rows for part in (parts or [range(self.axis.size)])]
+
+    def lower(self, primitive: Primitive, write: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        assert primitive.across is not None
+        return primitive.across(write, self, *args, **{name: params[name] for name in params if name != "axis_name"})
+
+    def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        if self.steps is None:
+            raise AxisError(
+                f"{primitive.name} over the mesh axis {self.axis.name!r} is not known while a shard_map's function is traced:"
+                " leave it out of pb.ensure_compile_time_eval()."
+            )
+        return self.steps.process(primitive, args, params)
+
+
+@contextmanager
+def mesh_axes(mesh: Any, names: Iterable[Hashable], told: bool, steps: Trace | None = None) -> Iterator[list[MeshAxis]]:
+    """The block in which operations refer to axes of a mesh by name, as in a shard_map over them."""
+    owners = [MeshAxis(mesh, name, told, steps) for name in names]
+    with setting(_named_axes, {**axes_around(), **{owner.axis.name: owner for owner in owners}}):
+        yield owners
+
+
+def told_axes() -> tuple[Hashable, ...]:
+    """The named axes around this call along which what is the same is told from what differs."""
+    axes = axes_around()
+    return tuple([name for name, owner in axes.items() if owner.told]) if axes else ()
 
 
 _named_axes: ContextVar[dict[Hashable, AxisOwner]] = ContextVar("pullback_named_axes")
@@ -61,7 +129,10 @@ def axis_owner(name: Hashable) -> AxisOwner:
     axes = axes_around()
     if name not in axes:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
-        raise AxisNameError(f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}).")
+        raise AxisNameError(
+            f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}), or apply"
+            " pb.shard_map over a mesh that has it."
+        )
     return axes[name]
 
 
@@ -72,7 +143,7 @@ def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
     return max(owners, key=lambda owner: owner.serial, default=None)
 
 
-def axis_sizes() -> tuple[tuple[Hashable, int], ...]:
-    """The named axes around this call and their sizes, as part of a cache key."""
+def axis_sizes() -> tuple[tuple[Hashable, int, Any], ...]:
+    """The named axes around this call, their sizes, and what else of them decides what is traced, as part of a cache key."""
     axes = axes_around()
-    return tuple([(name, owner.axis.size) for name, owner in axes.items()]) if axes else ()
+    return tuple([(name, owner.axis.size, owner.key) for name, owner in axes.items()]) if axes else ()

@@ -14,7 +14,7 @@ __all__ = [
     "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError", "ProgramsDiffer",
     "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
     "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
-    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "WorldError",
+    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "VaryingOutput", "WorldError",
 ]  # fmt: skip
 
 
@@ -671,6 +671,27 @@ class ShardingMismatch(ShardingError):
     Cure: move it where it is needed: `pb.device_put(x, sharding)`.
         >>> f.lower(pb.ArrayType((4,), "float32", sharding=pb.NamedSharding(mesh, pb.P("data")))).out_info
         f32[4]
+    """
+
+
+class VaryingOutput(ShardingError):
+    """A result of a shard_map may differ between devices, but its spec says that they share one value.
+
+    The result would be that of any one of the devices.
+
+    Fails:
+        >>> import pullback as pb
+        >>> P, mesh = pb.P, pb.make_mesh((1,), ("data",))
+        >>> total = pb.shard_map(pb.numpy.sum, mesh=mesh, in_specs=P("data"), out_specs=P())
+        >>> total(pb.numpy.ones(4))
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.VaryingOutput: shard_map of sum: output, of type f32[]{data} on each device, may differ ...
+
+    Cure: make the devices agree, or join their shards (`out_specs=P("data")`).
+        >>> f = lambda x: pb.lax.psum(pb.numpy.sum(x), "data")
+        >>> pb.shard_map(f, mesh=mesh, in_specs=P("data"), out_specs=P())(pb.numpy.ones(4))
+        4.0:f32[]@():cpu(0)
     """
 
 

@@ -137,7 +137,14 @@ class Fields:
     multiple_results: bool = _field("returns a tuple", False)
     elementwise: bool = _field("takes operands of one shape, or 0-d ones", False)
     kinds: str = _field("the kinds of dtype that its operands may have (a family's type rule reads it)", "biufc")
-    named_axes: tuple[str, ...] = _field("the parameters that name axes of a surrounding vmap", ())
+    named_axes: tuple[str, ...] = _field("the parameters that name axes of a surrounding vmap or shard_map", ())
+    binds: str | None = _field("the parameter that lists the named axes that are there only in the Programs that it holds")
+    across: Rule | None = _field(
+        "of what names an axis, `(write, owner, *values, **params)`: its StableHLO between the devices of a mesh"
+    )
+    agrees: Callable[..., bool] | None = _field(
+        "of what names an axis, `(**params)`: whether its result is the same along the axis"
+    )
     needs_axis: bool = _field("`vectorize` is given the Axis (its name, size and strategy) in place of the size alone", False)
     effect: str | None = _field("what it does besides returning a value, so that it is never dropped or moved")
     quiet: bool = _field("`evaluate` is NumPy alone: run it without NumPy's floating-point warnings", False)

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ShardedArray, host_of
-from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.core.errors import DeviceError
+from pullback.core.devices import DEFAULT_DEVICE, Device, processes
+from pullback.core.errors import DeviceError, NotLocal
+from pullback.core.meshes import place_of
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 
@@ -234,7 +235,7 @@ _lock = threading.RLock()
 
 
 # Where what is on no device in particular is computed, as the environment says when pullback is imported.
-DEFAULT_PLATFORM = os.environ.get("PULLBACK_PLATFORM", DEFAULT_DEVICE.platform)
+DEFAULT_PLATFORM = os.environ.get("PULLBACK_PLATFORM") or DEFAULT_DEVICE.platform
 
 
 class _Placement:
@@ -253,12 +254,12 @@ class _Spanning:
     """What computes on the devices of several processes.
 
     Attributes:
-        backend: None where this process is alone. agree: raises if not all processes say the same of a subject.
+        backend: None where this process is alone. agree: raises if not all of some processes say the same of a subject.
         check: raises if what is waited for, which is given by name, needs a process that is lost.
     """
 
     backend: Any = None
-    agree: Callable[[str, str], None]
+    agree: Callable[[str, str, Sequence[int]], None]
     check: Callable[[str], None]
 
 
@@ -272,6 +273,18 @@ class _Plugins:
 
 
 plugins = _Plugins()
+
+
+def agree_over(devices: Sequence[Device], subject: str, value: str) -> None:
+    """Raise `ProgramsDiffer` if not all processes that have a part in a computation over devices say the same of it.
+
+    Raises:
+        NotLocal: this process has no part in it.
+    """
+    ranks = sorted({device.process_index for device in devices})
+    if processes.index not in ranks:
+        raise NotLocal(f"No device of {place_of(devices)} belongs to this process, which is number {processes.index}.")
+    spanning.agree(subject, value, ranks)
 
 
 def register_backend(platform: str, make: Callable[[], Backend]) -> None:

@@ -8,7 +8,7 @@ said that they make the same.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.devices import processes
@@ -38,7 +38,7 @@ def join(
     index: int,
     counts: list[int],
     host: str,
-    agree: Callable[[str, str], None],
+    agree: Callable[[str, str, Sequence[int]], None],
     check: Callable[[str], None],
 ) -> None:
     """Compute with other processes from now on.
@@ -46,7 +46,8 @@ def join(
     Arguments:
         own: what `start_alone` returned. address: of the coordination service. index: the number of this process.
         counts: how many devices each has. host: by which the others reach this one.
-        agree: raises if not all say the same of a subject. check: raises if a result that is waited for needs who is lost.
+        agree: raises if not all of some processes say the same of a subject.
+        check: raises if a result that is waited for needs who is lost.
     """
     lib = jaxlib()
     client, arguments = lib.join(address, index, host)

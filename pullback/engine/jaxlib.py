@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,6 @@ _CALLED = {
         "HloSharding.from_proto",
         "OpSharding.Type.REPLICATED",
         "register_custom_call_target",
-        "register_custom_call_handler",
-        "register_custom_type",
-        "register_custom_type_handler",
-        "make_c_api_client",
-        "make_c_api_device_topology",
     ),
     "jaxlib._jax": (
         "GSPMDSharding",
@@ -48,10 +43,6 @@ _CALLED = {
         "LoadedExecutable.hlo_modules",
         "LoadedExecutable.get_output_shardings",
         "ArrayImpl",
-        "load_pjrt_plugin",
-        "initialize_pjrt_plugin",
-        "pjrt_plugin_initialized",
-        "pjrt_plugin_loaded",
         "Client.compile_and_load",
         "Client.serialize_executable",
         "Client.deserialize_executable",
@@ -67,6 +58,24 @@ _CALLED = {
         "jax_jit.set_enable_x64_state",
         "jax_jit.set_disable_jit_state",
         "jax_jit.set_post_hook_state",
+    ),
+}
+
+# The same for plugins, looked up when one is loaded.
+_CALLED_FOR_PLUGINS = {
+    "jaxlib.xla_client": (
+        "register_custom_call_handler",
+        "register_custom_type",
+        "register_custom_type_handler",
+        "make_c_api_client",
+        "make_c_api_device_topology",
+    ),
+    "jaxlib._jax": (
+        "load_pjrt_plugin",
+        "initialize_pjrt_plugin",
+        "pjrt_plugin_initialized",
+        "pjrt_plugin_loaded",
+        "DeviceTopology._make_compile_only_devices",
     ),
 }
 
@@ -97,7 +106,7 @@ class Jaxlib:
         about = _import_module("jaxlib.version")  # importlib.metadata would take 28 ms
         self.version = about.__version__
         self.build = f"{getattr(about, '_git_hash', '')} {library_bytes(getattr(self.client_module, '__file__', None))}"
-        self._check({"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax})
+        self._check(_CALLED)
         if getattr(sys.modules.get("jax"), "__name__", "") != "jax":  # pullback.compat.jax may stand there under that name
             self._set_global_states()
         # jaxlib 0.11.2 dropped the handler's last argument.
@@ -105,7 +114,7 @@ class Jaxlib:
         self.replicated = self.client_module.HloSharding.replicate()
         self._plugins: dict[str, Any] = {}
 
-    def _check(self, modules: dict[str, Any]) -> None:
+    def _check(self, called: Mapping[str, tuple[str, ...]]) -> None:
         low, high = SUPPORTED_JAXLIB
         wanted = f"pip install 'jaxlib>={spell(low)},<{spell(high)}'"
         if not low <= parse_version(self.version) < high:
@@ -113,7 +122,8 @@ class Jaxlib:
                 f"jaxlib {self.version} is installed, but pullback was tested with {spell(low)} up to (not including)"
                 f" {spell(high)}: {wanted}."
             )
-        for module, names in _CALLED.items():
+        modules = {"jaxlib.xla_client": self.client_module, "jaxlib._jax": self.jax}
+        for module, names in called.items():
             for name in names:
                 found = modules[module]
                 for part in name.split("."):
@@ -285,6 +295,7 @@ class Jaxlib:
         is loaded, `prepare` is called with it."""
         with _lock:
             if name not in self._plugins:
+                self._check(_CALLED_FOR_PLUGINS)
                 other = self.jax.pjrt_plugin_loaded(name)  # jax, where it is imported too; then it has registered all as well
                 loaded = None if other else self.jax.load_pjrt_plugin(name, library, None)
                 if not self.jax.pjrt_plugin_initialized(name):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from pullback.program.equation import Variable, remembered, variable_of
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
 from pullback.program.provenance import name_stack
-from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module
+from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module, pairs
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
 # ones are passed as arguments, so that neither the text nor the executable grows with the data.
@@ -79,6 +80,7 @@ class Module:
         self.barriers = False
         self.largest = 0
         self.first_alone = False
+        self.channels = itertools.count(1)  # each operation between devices has a number of its own
         self._names: dict[Any, str] = {}
         self._taken: set[str] = {"main"}
 
@@ -236,9 +238,10 @@ class Lowering(Writer):
     def call(self, program: Program, *args: Value) -> list[Value]:
         """Call a Program as a function of its own, written once however often it is called.
 
-        One with an effect is written in place, so that the order of effects is seen here.
+        One with an effect is written in place, so that the order of effects is seen here; so is one with operations between
+        devices, each of which has a number of its own.
         """
-        if program.effects:
+        if program.effects or program.axis_names:
             return self.inline(program, *args)
         name = self.module.name_of(program)
         args = (*[self.passed[id(array)] for array in passed_constants(program)], *args)
@@ -425,6 +428,30 @@ class Lowering(Writer):
             out = primitive.expanded([Written(trace, value) for value in operands], params)
         read = [trace.value(one) for one in (out if primitive.multiple_results else (out,))]
         return read if primitive.multiple_results else read[0]
+
+    def computing(self, function: Callable[..., Any], *operands: Value) -> Value:
+        """What a function of arrays makes of operands, written here."""
+        with ensure_compile_time_eval():
+            trace = Writing(self)
+            return trace.value(function(*[Written(trace, value) for value in operands]))
+
+    def collective(
+        self,
+        name: str,
+        value: Value,
+        groups: Iterable[Sequence[int]],
+        result: TensorType | None = None,
+        combine: str = "",
+        **attributes: str,
+    ) -> Value:
+        """An operation between groups of devices, which may `combine` their values by a binary operation."""
+        regions = [self.combiner(combine, value.dtype)] if combine else []
+        named = "source_target_pairs" if name == "collective_permute" else "replica_groups"
+        channel = f"#stablehlo.channel_handle<handle = {next(self.module.channels)}, type = 1>"
+        given = {named: pairs(groups), "channel_handle": channel}
+        if name in ("all_reduce", "all_gather", "reduce_scatter"):
+            given["use_global_device_ids"] = "unit"
+        return self.many(f"stablehlo.{name}", [value], [result or value.type], regions, **attributes, **given)[0]
 
     def spread(self, operand: Value | Array, shape: tuple[int, ...]) -> Value:
         """An elementwise operand in the shape of the result: 0-d ones are repeated."""

@@ -13,7 +13,7 @@ from typing import Any
 from pullback.core.array import ShardedArray
 from pullback.core.errors import ShardingError
 from pullback.core.meshes import AbstractMesh, Mesh
-from pullback.core.shardings import UNCONSTRAINED, NamedSharding, names_of
+from pullback.core.shardings import UNCONSTRAINED, NamedSharding, PartitionSpec, names_of
 from pullback.program.equation import PlacedVariable, Variable, remembered
 from pullback.program.program import Atom, Program
 
@@ -124,3 +124,32 @@ def joined(notes: Sequence[str]) -> str:
     """Several attributes of one argument as one text."""
     given = [note for note in notes if note]
     return f"{{{', '.join(given)}}}" if given else ""
+
+
+def manual_text(
+    mesh: AbstractMesh,
+    manual: Sequence[str],
+    around: Sequence[str],
+    ins: Sequence[tuple[PartitionSpec, int]],
+    outs: Sequence[tuple[PartitionSpec, int]],
+) -> dict[str, str]:
+    """The attributes of an operation that every device does by itself along the axes `manual`, in one along those `around`.
+
+    Axes that are left to the partitioner may divide operands further.
+    """
+    is_open = len({*manual, *around}) < len(mesh.axis_names)
+
+    def text(spec: PartitionSpec, ndim: int) -> str:
+        entries = [*spec, *[None] * (ndim - len(spec))]
+        used = [name for part in entries for name in names_of(part)]
+        parts = [", ".join([*[f'"{name}"' for name in names_of(part)], *["?"] * is_open]) for part in entries]
+        whole = ", ".join([f'"{name}"' for name in mesh.axis_names if name in manual and name not in used])
+        rest = f", replicated={{{whole}}}" if whole and is_open else ""
+        return f"<@mesh, [{', '.join([f'{{{part}}}' for part in parts])}]{rest}>"
+
+    names = ", ".join([f'"{name}"' for name in mesh.axis_names if name in manual])
+    given = {
+        name: f"#sdy.sharding_per_value<[{', '.join([text(*one) for one in some])}]>"
+        for name, some in (("in_shardings", ins), ("out_shardings", outs))
+    }
+    return {**given, "manual_axes": f"#sdy<manual_axes{{{names}}}>"}

@@ -30,7 +30,7 @@ from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingM
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
 from pullback.core.types import ArrayType
-from pullback.engine.backend import CompileOptions, Executable, backend, backend_over, spanning
+from pullback.engine.backend import CompileOptions, Executable, agree_over, backend, backend_over, spanning
 from pullback.engine.executables import XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
@@ -187,7 +187,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
     host = host_of(array)
     if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
         digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
-        spanning.agree(f"the values of {type} that is put on {sharding.place}", digest[:16])
+        agree_over(sharding.devices, f"the values of {type} that is put on {sharding.place}", digest[:16])
     return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 

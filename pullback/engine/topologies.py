@@ -111,7 +111,7 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
     if count > target.most:
         raise DeviceError(f"{count} devices are too many: a program for {target.title} may run on {target.most} of them.")
     if target.platform == "tpu" or (target.platform == "cuda" and "cuda" in find_plugins()):
-        devices = _absent(target, count)
+        devices = _absent(target, count if count > 1 or target.platform != "tpu" else 4)[:count]  # TPUs come by fours
         made = _compile(target.platform, program, donated, devices)
         return Compiled(*_facts(made), f"XLA's compiler for {target.title}", True)
     if count > MOST_CPUS:
@@ -120,7 +120,7 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
             f" {count}: pip install jax-cuda13-plugin=={jaxlib().version}, which needs no GPU for that."
         )
     devices = jaxlib().client_module.make_cpu_client(asynchronous=False, num_devices=count).local_devices()
-    by = f"XLA's compiler for the CPU, for {count} devices into which this one is divided"
+    by = "XLA's compiler for the CPU, divided into so many devices"
     return Compiled(*_facts(_compile("cpu", program, donated, devices)), by, target.platform == "cpu")
 
 

@@ -38,6 +38,7 @@ from pullback.engine.backend import (
     BorrowedBuffer,
     CompileOptions,
     Executable,
+    agree_over,
     backend_over,
     buffer_of,
     placement,
@@ -295,7 +296,8 @@ class XlaBackend(Backend):
         digest = disk.digest({name: inputs[name] for name in ("module", "settings", "optimization", "device")})
         if digest not in self._agreed:  # else it was compiled before, and forgotten
             given, made = [", ".join(map(str, types)) for types in (program.input_types, program.output_types)]
-            spanning.agree("the next program that they run together", f"{program.name}: ({given}) -> ({made}), {digest[:8]}")
+            subject, value = "the next program that they run together", f"{program.name}: ({given}) -> ({made}), {digest[:8]}"
+            agree_over([*devices_of(lowered.mesh).devices.flat], subject, value)  # type: ignore[arg-type]
             self._agreed[digest] = True
 
     def _may_run_later(self, program: Program, lowered: Lowered) -> bool:

@@ -58,6 +58,7 @@ from pullback.lax.collectives import all_to_all as all_to_all
 from pullback.lax.collectives import axis_index as axis_index
 from pullback.lax.collectives import axis_size as axis_size
 from pullback.lax.collectives import pbroadcast as pbroadcast
+from pullback.lax.collectives import pcast as pcast
 from pullback.lax.collectives import pmax as pmax
 from pullback.lax.collectives import pmean as pmean
 from pullback.lax.collectives import pmin as pmin
@@ -66,6 +67,7 @@ from pullback.lax.collectives import pshuffle as pshuffle
 from pullback.lax.collectives import psum as psum
 from pullback.lax.collectives import psum_scatter as psum_scatter
 from pullback.lax.collectives import pswapaxes as pswapaxes
+from pullback.lax.collectives import pvary as pvary
 from pullback.lax.compilation import optimization_barrier as optimization_barrier
 from pullback.lax.compilation import platform_dependent as platform_dependent
 from pullback.lax.convolutions import conv as conv

@@ -1,4 +1,5 @@
-"""Operations across the batch elements of a named axis: `vmap(f, axis_name="i")` names one. They take trees."""
+"""Operations across the batch elements of a named axis: `vmap(f, axis_name="i")` names one, and the axes of a mesh are so
+in a `shard_map`. They take trees."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from pullback.core.array import from_python
+from pullback.core.axes import told_axes
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
@@ -15,17 +17,17 @@ from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.promotion import PYTHON_SCALARS, in_dtype, literal_of, to_inexact
 from pullback.numpy.shaping import moveaxis
 from pullback.ops import arithmetic, collective
-from pullback.ops.broadcast import reduce_sum
 from pullback.ops.collective import over
 from pullback.ops.convert import convert_element_type
 from pullback.ops.shape import reshape
+from pullback.ops.varying import vary
 
 
-def _over(name: str, axis_name: Any, x: Any, apply: Callable[[Any, Hashable], Any], groups: Any = None) -> Any:
-    _no_groups(name, groups)
+def _over(name: str, axis_name: Any, x: Any, apply: Callable[..., Any], groups: Any = None) -> Any:
+    given = _in_groups(name, axis_name, groups)
     leaves, structure = array_leaves(x, lambda: f"{name}'s argument")
     for one in several(axis_name):
-        leaves = [apply(leaf, one) for leaf in leaves]
+        leaves = [apply(leaf, one, **given) for leaf in leaves]
     return unflatten(structure, leaves)
 
 
@@ -37,15 +39,27 @@ def _one_name(name: str, axis_name: Any) -> Hashable:
     return names[0]
 
 
-def _no_groups(name: str, groups: Any) -> None:
-    if groups is not None:
-        raise NotImplementedError(
-            f"{name} does not take parts of a vmap's axis (axis_index_groups={groups!r}). Make the groups an axis of their own:"
-            " reshape the batch, and nest two vmaps with an axis_name each."
+def _in_groups(name: str, axis_name: Any, groups: Any) -> dict[str, Any]:
+    """The parameter for `axis_index_groups`; none if there are none. Raises `ValueError` unless each number is in one of them,
+    and all are of one size."""
+    if groups is None:
+        return {}
+    size = axis_size(_one_name(name, axis_name))
+    found = tuple([tuple([operator.index(number) for number in group]) for group in groups])
+    if sorted([number for group in found for number in group]) != list(range(size)) or len({len(group) for group in found}) > 1:
+        raise ValueError(
+            f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {axis_name!r} in one group,"
+            f" and groups of one size, but are {groups!r}."
         )
+    return {"groups": found}
 
 
-def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def _count(axis_name: Any, given: dict[str, Any]) -> int:
+    """How many batch elements there are along an axis, or in each group."""
+    return len(given["groups"][0]) if given else axis_size(axis_name)
+
+
+def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The sum over the batch elements of a named axis (or of several, in a tuple); a Python number times their count.
 
     Booleans are counted, in int32.
@@ -53,7 +67,8 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -61,7 +76,7 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     Raises:
         AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> pb.vmap(lambda x: x / lax.psum(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
@@ -69,10 +84,16 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
         >>> pb.vmap(lambda x: lax.psum(1, "i"), axis_name="i", out_axes=None)(pnp.zeros(5))
         5:i32[]:cpu(0)
     """
-    _no_groups("psum", axis_index_groups)
     if x.__class__ in PYTHON_SCALARS:
-        return math.prod([axis_size(name) for name in several(axis_name)], start=x)
-    return _over("psum", axis_name, x, lambda leaf, name: over(name, collective.psum, _counted(leaf)))
+        given = _in_groups("psum", axis_name, axis_index_groups)
+        return math.prod([_count(name, given) for name in several(axis_name)], start=x)
+    return _over(
+        "psum",
+        axis_name,
+        x,
+        lambda leaf, name, **given: over(name, collective.psum, _counted(leaf), **given),
+        axis_index_groups,
+    )
 
 
 def _counted(x: Any) -> Any:
@@ -80,13 +101,14 @@ def _counted(x: Any) -> Any:
     return convert_element_type(x, new_dtype=INT32) if kind(x.type.dtype) == "b" else x
 
 
-def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The mean over the batch elements of a named axis.
 
     Arguments:
         x: a tree of arrays and numbers; integers become the default floating dtype.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -94,28 +116,29 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     Raises:
         AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> pb.vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [-1.  1.]:f32[2]:cpu(0)
     """
 
-    def mean(leaf: Any, name: Hashable) -> Any:
+    def mean(leaf: Any, name: Hashable, **given: Any) -> Any:
         leaf = to_inexact(leaf, "pmean")
-        total = over(name, collective.psum, in_dtype(leaf, accumulation_dtype(leaf.type.dtype)))
-        return in_dtype(arithmetic.div(total, literal_of(axis_size(name), total.type.dtype)), leaf.type.dtype)
+        total = over(name, collective.psum, in_dtype(leaf, accumulation_dtype(leaf.type.dtype)), **given)
+        return in_dtype(arithmetic.div(total, literal_of(_count(name, given), total.type.dtype)), leaf.type.dtype)
 
     return _over("pmean", axis_name, x, mean, axis_index_groups)
 
 
-def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The largest over the batch elements of a named axis.
 
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -123,22 +146,25 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     Raises:
         AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> pb.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [3. 3.]:f32[2]:cpu(0)
     """
-    return _over("pmax", axis_name, x, lambda leaf, name: over(name, collective.pmax, leaf), axis_index_groups)
+    return _over(
+        "pmax", axis_name, x, lambda leaf, name, **given: over(name, collective.pmax, leaf, **given), axis_index_groups
+    )
 
 
-def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
+def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The smallest over the batch elements of a named axis.
 
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -146,13 +172,15 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: None = None) -> Any:
     Raises:
         AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> pb.vmap(lambda x: lax.pmin(x, "i"), axis_name="i", out_axes=None)(pnp.array([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
-    return _over("pmin", axis_name, x, lambda leaf, name: over(name, collective.pmin, leaf), axis_index_groups)
+    return _over(
+        "pmin", axis_name, x, lambda leaf, name, **given: over(name, collective.pmin, leaf, **given), axis_index_groups
+    )
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -219,14 +247,19 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
         >>> pb.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(pnp.array([1.0, 3.0, 5.0]))
         [3. 3. 3.]:f32[3]:cpu(0)
     """
-    size, number = axis_size(_one_name("pbroadcast", axis_name)), operator.index(source)
+    name = _one_name("pbroadcast", axis_name)
+    size, number = axis_size(name), operator.index(source)
     if not 0 <= number < size:
         raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {axis_name!r}.")
-    leaves, structure = array_leaves(all_gather(x, axis_name), lambda: "pbroadcast's argument")
-    return unflatten(structure, [leaf[number] for leaf in leaves])
+    return _over(
+        "pbroadcast",
+        name,
+        x,
+        lambda leaf, name: over(name, collective.all_gather, leaf, axis_size=size, axis=0, same=True)[number],
+    )
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
     """The values of all batch elements of a named axis, along a new axis; joined along an existing one, if `tiled`.
 
     Several names, in a tuple, are gathered in row-major order. A negative `axis` counts from the end of the result.
@@ -234,7 +267,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
     Arguments:
         x: a tree of arrays and numbers.
         axis_name: the name of an axis, or several in a tuple.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         axis: where the values lie in the result.
         tiled: whether they are joined along an axis that they have.
 
@@ -244,7 +278,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
     Raises:
         AxisError: the result has no such axis. AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> x = pnp.array([[1.0], [3.0]])
@@ -254,22 +288,21 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: None = None, axis: 
         >>> pb.vmap(lambda x: lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
         [1. 3.]:f32[2]:cpu(0)
     """
-    _no_groups("all_gather", axis_index_groups)
-    names = several(axis_name)
+    names, given = several(axis_name), _in_groups("all_gather", axis_name, axis_index_groups)
 
     def gathered(leaf: Any) -> Any:
         at = normal_axis(axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, "all_gather")
         for name in reversed(names):
-            leaf = over(name, collective.all_gather, leaf, axis_size=axis_size(name), axis=at)
+            leaf = over(name, collective.all_gather, leaf, axis_size=_count(name, given), axis=at, **given)
         return _merged(leaf, at, len(names) + tiled)
 
     leaves, structure = array_leaves(x, lambda: "all_gather's argument")
     return unflatten(structure, [gathered(leaf) for leaf in leaves])
 
 
-def _exchanged(x: Any, names: Sequence[Hashable], split: int, concat: int) -> Any:
+def _exchanged(x: Any, names: Sequence[Hashable], split: int, concat: int, given: dict[str, Any]) -> Any:
     """`all_to_all` by normal axes. Several names are one axis, of the product of their sizes."""
-    sizes = [axis_size(name) for name in names]
+    sizes = [_count(name, given) for name in names]
     if len(names) > 1:
         shape = x.type.shape
         if shape[split] != math.prod(sizes):
@@ -279,7 +312,7 @@ def _exchanged(x: Any, names: Sequence[Hashable], split: int, concat: int) -> An
         x = reshape(x, new_sizes=(*shape[:split], *sizes, *shape[split + 1 :]))
     for i, (name, size) in enumerate(zip(names, sizes)):
         place = concat if len(names) == 1 else split + i
-        x = over(name, collective.all_to_all, x, axis_size=size, split_axis=split + i, concat_axis=place)
+        x = over(name, collective.all_to_all, x, axis_size=size, split_axis=split + i, concat_axis=place, **given)
     return x if len(names) == 1 else moveaxis(_merged(x, split, len(names)), split, concat)
 
 
@@ -349,7 +382,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
 
 
 def all_to_all(
-    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: None = None, tiled: bool = False
+    x: Any, axis_name: Any, split_axis: int, concat_axis: int, *, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
     """A named axis exchanged with `split_axis` of the values, which has its size and then runs along `concat_axis`.
 
@@ -360,7 +393,8 @@ def all_to_all(
         x: a tree of arrays.
         axis_name: the name of an axis, or several in a tuple: they are as one, of the product of their sizes.
         split_axis, concat_axis: axes of the values, before and after.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         tiled: whether the split axis stays.
 
     Returns:
@@ -369,7 +403,7 @@ def all_to_all(
     Raises:
         ShapeError: the size of the split axis is not that of the named one, nor, if `tiled`, a multiple of it.
         AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> x = pnp.array([[1, 2], [3, 4]])
@@ -377,29 +411,28 @@ def all_to_all(
         [[1 3]
          [2 4]]:i32[2,2]:cpu(0)
     """
-
-    names = several(axis_name)
+    names, given = several(axis_name), _in_groups("all_to_all", axis_name, axis_index_groups)
 
     def exchanged(leaf: Any) -> Any:
         split, concat = [normal_axis(axis, leaf.type.ndim, "all_to_all") for axis in (split_axis, concat_axis)]
         if not tiled:
-            return _exchanged(leaf, names, split, concat)
-        blocks = _in_blocks("all_to_all", leaf, split, math.prod([axis_size(name) for name in names]))
-        return _merged(_exchanged(blocks, names, split, concat), concat, 2)
+            return _exchanged(leaf, names, split, concat, given)
+        blocks = _in_blocks("all_to_all", leaf, split, math.prod([_count(name, given) for name in names]))
+        return _merged(_exchanged(blocks, names, split, concat, given), concat, 2)
 
-    _no_groups("all_to_all", axis_index_groups)
     leaves, structure = array_leaves(x, lambda: "all_to_all's argument")
     return unflatten(structure, [exchanged(leaf) for leaf in leaves])
 
 
-def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = None) -> Any:
+def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
     """A named axis exchanged with an axis of the values, which has its size: `all_to_all` to where it comes from.
 
     Arguments:
         x: a tree of arrays.
         axis_name: the name of an axis.
         axis: an axis of the values.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
 
     Returns:
         The same tree.
@@ -407,7 +440,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = No
     Raises:
         ShapeError: the size of the axis is not that of the named one.
         AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> pb.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(pnp.array([[1, 2], [3, 4]]))
@@ -418,7 +451,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: None = No
 
 
 def psum_scatter(
-    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: None = None, tiled: bool = False
+    x: Any, axis_name: Any, *, scatter_dimension: int = 0, axis_index_groups: Any = None, tiled: bool = False
 ) -> Any:
     """The sum over a named axis, of which each batch element gets its part: what stands at its number along an axis.
 
@@ -426,9 +459,10 @@ def psum_scatter(
 
     Arguments:
         x: a tree of arrays.
-        axis_name: the name of an axis.
+        axis_name: the name of an axis, or, if `tiled`, several in a tuple.
         scatter_dimension: the axis of the values that is divided among the batch elements.
-        axis_index_groups: None.
+        axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
+            own.
         tiled: whether that axis stays.
 
     Returns:
@@ -437,7 +471,7 @@ def psum_scatter(
     Raises:
         ShapeError: the size of the axis is not that of the named one, nor, if `tiled`, a multiple of it.
         AxisError: the values have no such axis. AxisNameError: there is no axis of that name.
-        NotImplementedError: `axis_index_groups` is given.
+        ValueError: `axis_index_groups` are no such groups.
 
     Example:
         >>> x = pnp.array([[1.0, 2.0], [3.0, 4.0]])
@@ -445,11 +479,72 @@ def psum_scatter(
         [4. 6.]:f32[2]:cpu(0)
     """
 
-    def part(leaf: Any, name: Hashable) -> Any:
+    names = several(axis_name)
+    if len(names) > 1 and not tiled:
+        raise AxisError(f"psum_scatter over several named axes, {axis_name!r}, must be tiled.")
+
+    def part(leaf: Any, name: Hashable, **given: Any) -> Any:
         leaf = _counted(leaf)
         axis = normal_axis(scatter_dimension, leaf.type.ndim, "psum_scatter")
-        if tiled:
-            leaf = _in_blocks("psum_scatter", leaf, axis, axis_size(name))
-        return reduce_sum(_exchanged(leaf, [name], axis, 0), axes=(0,))
+        if not tiled:
+            return over(name, collective.psum_scatter, leaf, axis_size=_count(name, given), axis=axis, **given)
+        blocks = _in_blocks("psum_scatter", leaf, axis, _count(name, given))
+        return over(name, collective.psum_scatter, blocks, axis_size=_count(name, given), axis=axis, **given)
 
-    return _over("psum_scatter", _one_name("psum_scatter", axis_name), x, part, axis_index_groups)
+    return _over("psum_scatter", axis_name, x, part, axis_index_groups)
+
+
+def pvary(x: Any, axis_name: Any) -> Any:
+    """The values, taken to differ between the devices along axes of a mesh, as in a `shard_map` those do that come of shards.
+
+    What is the same on all devices need not be said to vary: it is, where it meets what does. The derivative is the sum over
+    the axes, as far as the values did not vary before. Along the axis of a vmap it does nothing.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        AxisNameError: there is no axis of that name.
+        LeafError: a leaf is neither an array nor a number.
+
+    Example:
+        >>> P, mesh = pb.P, pb.make_mesh((1,), ("i",))
+        >>> pb.shard_map(lambda x: lax.pvary(x, "i")[None], mesh=mesh, in_specs=P(), out_specs=P("i"))(1.0)
+        [1.]:f32[1]@(·):cpu(0)
+    """
+
+    def varied(leaf: Any, name: Hashable) -> Any:
+        index = over(name, collective.axis_index)
+        told = told_axes()
+        return vary(leaf, [index], leaf, told) if name in told else leaf
+
+    return _over("pvary", axis_name, x, varied)
+
+
+def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+    """As `pvary`: in what way the values are to vary along axes of a mesh is given by name.
+
+    Arguments:
+        x: a tree of arrays and numbers.
+        axis_name: the name of an axis, or several in a tuple.
+        to: "varying". What varies is made the same by computing something: `psum`, `pmean`, `pmax`, `pbroadcast`.
+
+    Returns:
+        The same tree.
+
+    Raises:
+        ValueError: `to` is something else.
+        AxisNameError: there is no axis of that name.
+
+    Example:
+        >>> P, mesh = pb.P, pb.make_mesh((1,), ("i",))
+        >>> pb.shard_map(lambda x: lax.pcast(x, "i", to="varying")[None], mesh=mesh, in_specs=P(), out_specs=P("i"))(1.0)
+        [1.]:f32[1]@(·):cpu(0)
+    """
+    if to != "varying":
+        raise ValueError(f'pcast takes to="varying" only, not {to!r}: what varies is made the same by psum, pmean, pmax, ...')
+    return pvary(x, axis_name)

@@ -1,19 +1,27 @@
-"""Operations between the batch elements of a named vmap axis.
+"""Operations between the batch elements of a named axis: that of a vmap, or of a mesh, whose elements are on devices.
 
 Each is recorded, differentiated and batched as any operation is, until it reaches the vmap that owns its `axis_name`; that one
 has its batch elements along axis 0, and works on that axis. The functions below find the owner; inside a jit, it gets them
-when the compiled function is batched.
+when the compiled function is batched. Over an axis of a mesh they remain, and are written as operations between devices
+(`across`).
+
+With `groups`, which divide the numbers along the axis, each group is as an axis of its own.
+
+A shard_map tells what is the same along its axes from what differs (`parallel/varying.py`). There the cotangent of what a
+`psum` gives, which is the same on all devices, is so too, and `psum` and `pvary` are each other's transposes; along a vmap,
+where nothing is known of a cotangent, a `psum` is its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from pullback.core.axes import axis_owner
-from pullback.core.dtypes import INT32
+from pullback.core.axes import Axis, MeshAxis, axis_owner
+from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind_at, type_of
@@ -29,7 +37,9 @@ from pullback.ops.families import check_kinds
 from pullback.ops.index import take
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_max, reduce_min
-from pullback.ops.shape import in_front, squeeze, transpose
+from pullback.ops.shape import concatenate, in_front, reshape, squeeze, transpose
+
+Groups = tuple[tuple[int, ...], ...] | None
 
 
 def over(axis_name: Hashable, operation: Any, *args: Any, **params: Any) -> Any:
@@ -56,16 +66,32 @@ class Collective(Rules):
         return owner.process(primitive, args, params)
 
     def lower(primitive, write, *args, axis_name, **params):
-        return axis_owner(axis_name).lower(primitive, write, args, {"axis_name": axis_name, **params})
+        owner, named = axis_owner(axis_name), {"axis_name": axis_name, **params}
+        if isinstance(owner, MeshAxis):
+            if 0 in write.result_type.shape:
+                return write.constant(0, write.result_type)
+            if owner.axis.size == 1:
+                return write.computing(lambda *xs: alone(primitive, owner.axis, xs, named), *args)
+        return owner.lower(primitive, write, args, named)
 
     def samples(rng):
         return iter(())
 
 
+def alone(primitive: Any, axis: Axis, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """What a collective gives the only element along an axis."""
+    batches = [reshape(x, new_sizes=(1, *type_of(x).shape)) for x in args]
+    out, place = primitive.vectorize(axis, batches, [0] * len(args), **params)
+    return out if place is None else squeeze(out, dimensions=(0,))
+
+
 class Combination(Collective):
     """Combines the batch elements into one result, the same for all of them."""
 
-    def result_type(primitive, x, *, axis_name: Hashable):
+    def agrees(groups=None, **params):
+        return groups is None
+
+    def result_type(primitive, x, *, axis_name: Hashable, groups: Groups = None):
         check_kinds(primitive, x)
         return x
 
@@ -77,13 +103,29 @@ def by_owner(*shifted: str) -> Any:
     def decorate(rule: Any) -> Any:
         def vectorize(primitive, batch, args, axes, **params):
             if batch.name == params["axis_name"]:
-                return rule(batch, args, axes, **params)
+                groups = params.pop("groups", None)
+                return (
+                    rule(batch, args, axes, **params) if groups is None else in_groups(rule, batch, args, axes, groups, params)
+                )
             moved = {name: params.get(name, 0) + (axes[0] == 0) for name in shifted}
             return over(params.pop("axis_name"), primitive, *args, **(params | moved)), 0 if 0 in axes else None
 
         return vectorize
 
     return decorate
+
+
+def in_groups(rule: Any, batch: Axis, args: Sequence[Any], axes: Sequence[Any], groups: Any, params: dict[str, Any]) -> Any:
+    """What a batching rule gives with each group of batch elements as a batch of its own."""
+    (x,), (axis,) = args, axes
+    x = in_front(x, axis, batch.size)
+    parts = []
+    for group in groups:
+        own = batch._replace(size=len(group))
+        out, place = rule(own, [take(x, np.asarray(group, np.int32), 0)], [0], **params)
+        parts.append(in_front(out, place, len(group)))
+    order = np.argsort([i for group in groups for i in group]).astype(np.int32)
+    return take(concatenate(*parts, dimension=0), order, 0), 0
 
 
 @primitive
@@ -93,25 +135,62 @@ class psum(Combination):
     kinds = "iufc"
     linear = True
 
-    def transpose(cotangent, x, *, axis_name):
-        return (over(axis_name, psum, cotangent),)
+    def transpose(cotangent, x, *, axis_name, groups=None):
+        if groups is not None:
+            return (over(axis_name, psum, cotangent, groups=groups),)
+        return (over(axis_name, pvary if axis_owner(axis_name).told else psum, cotangent),)
 
     @by_owner()
     def vectorize(batch, args, axes, *, axis_name):
         (x,) = args
         return reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x)), None
 
+    def across(write, owner, x, *, groups=None):
+        return by_parts(
+            write, x, lambda one: write.collective("all_reduce", one, owner.groups(groups), combine="stablehlo.add")
+        )
+
+
+def by_parts(write: Any, x: Any, apply: Any) -> Any:
+    """An operation between devices on the real and on the imaginary parts of complex numbers, or on others at once."""
+    if kind(x.dtype) != "c":
+        return apply(x)
+    real = np.empty(0, x.dtype).real.dtype
+    parts = [apply(write.convert(x, real, f"stablehlo.{part}")) for part in ("real", "imag")]
+    return write.op("stablehlo.complex", parts, x.type.of(shape=parts[0].shape))
+
+
+@primitive
+class pvary(Collective):
+    """x, of which each device along a mesh axis is taken to have its own."""
+
+    linear = True
+    cost = 0
+
+    def result_type(x, *, axis_name: Hashable):
+        return x
+
+    def transpose(cotangent, x, *, axis_name):
+        return (over(axis_name, psum, cotangent),)
+
+    @by_owner()
+    def vectorize(batch, args, axes, *, axis_name):
+        return args[0], axes[0]
+
+    def across(write, owner, x):
+        return x
+
 
 class ExtremeOfBatch(Combination):
     """An extreme over the batch elements; those that share it share the derivative equally."""
 
-    def jvp(primitive, primals, tangents, *, axis_name):
+    def jvp(primitive, primals, tangents, *, axis_name, **groups):
         (x,), (t,) = primals, tangents
         x = computed_once(x)
-        out = over(axis_name, primitive, x)
+        out = over(axis_name, primitive, x, **groups)
         chosen = eq(x, out)
-        count = over(axis_name, psum, convert_element_type(chosen, new_dtype=type_of(x).dtype))
-        return out, div(over(axis_name, psum, select(chosen, t, literal(0, t))), count)
+        count = over(axis_name, psum, convert_element_type(chosen, new_dtype=type_of(x).dtype), **groups)
+        return out, div(over(axis_name, psum, select(chosen, t, literal(0, t)), **groups), count)
 
 
 def extreme_by(reduction):
@@ -125,11 +204,51 @@ def extreme_by(reduction):
     return vectorize
 
 
+def extreme_across(operation, reduction):
+    """The rule of an extreme between devices."""
+
+    def across(write, owner, x, *, groups=None):
+        if kind(x.dtype) == "c":  # complex numbers are in an order of their own
+            all_of_them = gathered(write, owner, x, 0, groups)
+            return write.computing(lambda values: reduction(values, axes=(0,)), all_of_them)
+        number = in_order(write, x, operation) if kind(x.dtype) == "f" else x
+        number = write.collective("all_reduce", number, owner.groups(groups), combine=operation)
+        return number if kind(x.dtype) != "f" else from_order(write, number, x.dtype)
+
+    return across
+
+
+WIDE = {4: (np.dtype(np.float32), np.dtype(np.int32)), 8: (np.dtype(np.float64), np.dtype(np.int64))}
+
+
+def in_order(write, x, operation):
+    """Floats as integers in the same order, in which NaN is beyond all others: XLA's own extremes between devices lose NaN."""
+    floats, integers = WIDE[max(4, x.dtype.itemsize)]
+    value = write.convert(x, floats)
+    number = reflected(write, write.bitcast(value, integers))
+    limits = np.iinfo(integers)
+    beyond = write.like(number, limits.max if operation == "stablehlo.maximum" else limits.min)
+    return write.select(write.compare("NE", value, value), beyond, number)
+
+
+def from_order(write, number, dtype):
+    """The floats that `in_order` made integers of."""
+    floats, _ = WIDE[number.dtype.itemsize]
+    return write.convert(write.bitcast(reflected(write, number), floats), dtype)
+
+
+def reflected(write, number):
+    """The bits of a float as an integer that rises with it, and back: negative ones are turned around."""
+    turned = write.elementwise("stablehlo.xor", number, write.like(number, np.iinfo(number.dtype).max))
+    return write.select(write.compare("LT", number, write.like(number, 0)), turned, number)
+
+
 @primitive
 class pmax(ExtremeOfBatch):
     """The maximum over the batch elements of a named axis."""
 
     vectorize = extreme_by(reduce_max)
+    across = extreme_across("stablehlo.maximum", reduce_max)
 
 
 @primitive
@@ -137,6 +256,7 @@ class pmin(ExtremeOfBatch):
     """The minimum over the batch elements of a named axis."""
 
     vectorize = extreme_by(reduce_min)
+    across = extreme_across("stablehlo.minimum", reduce_min)
 
 
 @primitive
@@ -150,32 +270,100 @@ class axis_index(Collective):
     def vectorize(batch, args, axes, *, axis_name):
         return iota(dtype=INT32, shape=(batch.size,), dimension=0), 0
 
+    def across(write, owner):
+        if owner.index is not None:
+            return owner.index
+        uint32 = np.dtype(np.uint32)
+        number = write.op("stablehlo.partition_id", [], write.result_type.of(uint32))
+        place = owner.mesh.axis_names.index(owner.axis.name)
+        for name, divisor in (
+            ("divide", owner.mesh.axis_sizes[place + 1 :]),
+            ("remainder", owner.mesh.axis_sizes[place : place + 1]),
+        ):
+            number = write.elementwise(f"stablehlo.{name}", number, write.like(number, math.prod(divisor)))
+        return write.convert(number, INT32)
+
+
+def gathered(write, owner, x, axis, groups):
+    """The values of all devices along an axis of a mesh, along a new axis, as it is written."""
+    stacked = write.reshaped(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+    rows = owner.groups(groups)
+    result = x.type.of(shape=(*x.shape[:axis], len(rows[0]), *x.shape[axis:]))
+    return write.collective("all_gather", stacked, rows, result, all_gather_dim=f"{axis} : i64")
+
 
 @primitive
 class all_gather(Collective):
-    """The values of all `axis_size` batch elements of a named axis, along a new axis `axis`."""
+    """The values of all `axis_size` batch elements of a named axis, along a new axis `axis`.
+
+    Each device has a copy of its own of the result, whose cotangents are added; if `same`, they have it together.
+    """
 
     linear = True
 
-    def result_type(x, *, axis_name: Hashable, axis_size: int, axis: int = 0):
+    def agrees(same=False, groups=None, **params):
+        return same and groups is None
+
+    def result_type(x, *, axis_name: Hashable, axis_size: int, axis: int = 0, same: bool = False, groups: Groups = None):
         if not 0 <= axis <= x.ndim:
             raise AxisError(f"all_gather of {x} cannot make a new axis at {axis}.")
         return x.with_shape((*x.shape[:axis], axis_size, *x.shape[axis:]))
 
-    def transpose(cotangent, x, *, axis_name, axis_size, axis=0):
-        total = over(axis_name, psum, cotangent)
+    def transpose(cotangent, x, *, axis_name, axis_size, axis=0, same=False, groups=None):
+        if not (same and axis_owner(axis_name).told):
+            return (over(axis_name, psum_scatter, cotangent, axis_size=axis_size, axis=axis, **in_parts(groups)),)
         here = over(axis_name, axis_index)
-        shape = type_of(total).shape
+        shape = type_of(cotangent).shape
         zero = literal(0, here)
         starts = [here if i == axis else zero for i in range(len(shape))]
-        mine = dynamic_slice(total, *starts, slice_sizes=tuple([1 if i == axis else s for i, s in enumerate(shape)]))
+        mine = dynamic_slice(cotangent, *starts, slice_sizes=tuple([1 if i == axis else s for i, s in enumerate(shape)]))
         return (squeeze(mine, dimensions=(axis,)),)
 
     @by_owner("axis")
-    def vectorize(batch, args, axes, *, axis_name, axis_size, axis=0):
+    def vectorize(batch, args, axes, *, axis_name, axis_size, axis=0, same=False):
         x = in_front(args[0], axes[0], batch.size)
         rest = list(range(1, type_of(x).ndim))
         return transpose(x, permutation=(*rest[:axis], 0, *rest[axis:])), None
+
+    def across(write, owner, x, *, axis_size, axis=0, same=False, groups=None):
+        return gathered(write, owner, x, axis, groups)
+
+
+def in_parts(groups):
+    """The parameter of an operation for groups; none where there are none."""
+    return {} if groups is None else {"groups": groups}
+
+
+@primitive
+class psum_scatter(Collective):
+    """The sum over the batch elements of a named axis, of which element i gets what lies at i along `axis`."""
+
+    kinds = "iufc"
+    linear = True
+
+    def result_type(primitive, x, *, axis_name: Hashable, axis_size: int, axis: int = 0, groups: Groups = None):
+        check_kinds(primitive, x)
+        if not 0 <= axis < x.ndim or x.shape[axis] != axis_size:
+            raise ShapeError(f"psum_scatter of {x} over {axis_size} batch elements: axis {axis} must have that size.")
+        return x.without((axis,))
+
+    def transpose(cotangent, x, *, axis_name, axis_size, axis=0, groups=None):
+        return (over(axis_name, all_gather, cotangent, axis_size=axis_size, axis=axis, **in_parts(groups)),)
+
+    @by_owner("axis")
+    def vectorize(batch, args, axes, *, axis_name, axis_size, axis=0):
+        (x,) = args
+        total = reduce_sum(x, axes=(0,)) if axes[0] == 0 else mul(x, literal(batch.size, x))
+        rest = [i for i in range(type_of(total).ndim) if i != axis]
+        return transpose(total, permutation=(axis, *rest)), 0
+
+    def across(write, owner, x, *, axis_size, axis=0, groups=None):
+        def scatter(one):
+            result = one.type.of(shape=tuple([1 if i == axis else size for i, size in enumerate(one.shape)]))
+            rows, dimension = owner.groups(groups), f"{axis} : i64"
+            return write.collective("reduce_scatter", one, rows, result, combine="stablehlo.add", scatter_dimension=dimension)
+
+        return write.reshaped(by_parts(write, x, scatter), write.result_type.shape)
 
 
 @primitive
@@ -197,8 +385,7 @@ class ppermute(Collective):
 
     @by_owner()
     def vectorize(batch, args, axes, *, axis_name, perm):
-        if any(not 0 <= place < batch.size for pair in perm for place in pair):
-            raise AxisError(f"ppermute over the {batch.size} batch elements of {axis_name!r} cannot send along perm={perm}.")
+        check_permutation(batch, perm)
         x = in_front(args[0], axes[0], batch.size)
         if not batch.size:
             return x, 0
@@ -207,6 +394,19 @@ class ppermute(Collective):
             sources[to] = source
         return take(x, sources, 0, mode="fill", fill_value=0), 0
 
+    def across(write, owner, x, *, perm):
+        check_permutation(owner.axis, perm)
+        if not perm:
+            return write.constant(0, x.type)
+        rows = [(row[source], row[to]) for row in owner.groups() for source, to in perm]
+        return write.collective("collective_permute", x, rows)
+
+
+def check_permutation(axis: Axis, perm: tuple[tuple[int, int], ...]) -> None:
+    """Raise `AxisError` unless sources and destinations are numbers along an axis."""
+    if any(not 0 <= place < axis.size for pair in perm for place in pair):
+        raise AxisError(f"ppermute over the {axis.size} batch elements of {axis.name!r} cannot send along perm={perm}.")
+
 
 @primitive
 class all_to_all(Collective):
@@ -214,7 +414,7 @@ class all_to_all(Collective):
 
     linear = True
 
-    def result_type(x, *, axis_name: Hashable, axis_size: int, split_axis: int, concat_axis: int):
+    def result_type(x, *, axis_name: Hashable, axis_size: int, split_axis: int, concat_axis: int, groups: Groups = None):
         if not 0 <= split_axis < x.ndim or not 0 <= concat_axis < x.ndim or x.shape[split_axis] != axis_size:
             raise ShapeError(
                 f"all_to_all of {x} over {axis_size} batch elements: split_axis={split_axis} must have that size, and"
@@ -223,8 +423,8 @@ class all_to_all(Collective):
         rest = x.without((split_axis,)).shape
         return x.with_shape((*rest[:concat_axis], axis_size, *rest[concat_axis:]))
 
-    def transpose(cotangent, x, *, axis_name, axis_size, split_axis, concat_axis):
-        swapped = {"split_axis": concat_axis, "concat_axis": split_axis}
+    def transpose(cotangent, x, *, axis_name, axis_size, split_axis, concat_axis, groups=None):
+        swapped = {"split_axis": concat_axis, "concat_axis": split_axis, **in_parts(groups)}
         return (over(axis_name, all_to_all, cotangent, axis_size=axis_size, **swapped),)
 
     @by_owner("split_axis", "concat_axis")
@@ -232,3 +432,14 @@ class all_to_all(Collective):
         x = in_front(args[0], axes[0], batch.size)
         rest = [axis for axis in range(1, type_of(x).ndim) if axis != split_axis + 1]
         return transpose(x, permutation=(split_axis + 1, *rest[:concat_axis], 0, *rest[concat_axis:])), 0
+
+    def across(write, owner, x, *, axis_size, split_axis, concat_axis, groups=None):
+        # An axis of size 1 where the devices' slices are to be joined; the axis that was split has size 1 then, and goes.
+        place = concat_axis if concat_axis <= split_axis else concat_axis + 1
+        split = split_axis + 1 if concat_axis <= split_axis else split_axis
+        x = write.reshaped(x, (*x.shape[:place], 1, *x.shape[place:]))
+        result = x.type.of(shape=tuple([1 if i == split else axis_size if i == place else s for i, s in enumerate(x.shape)]))
+        given = {"split_dimension": split, "concat_dimension": place, "split_count": axis_size}
+        attributes = {name: f"{number} : i64" for name, number in given.items()}
+        out = write.collective("all_to_all", x, owner.groups(groups), result, **attributes)
+        return write.reshaped(out, write.result_type.shape)

@@ -12,6 +12,7 @@ class sharding_constraint(Rules):
 
     cost = 0
     linear = True
+    needs_axis = True
 
     def result_type(x, *, sharding: NamedSharding):
         sharding.shard_shape(x.shape)  # refuses what cannot be
@@ -23,11 +24,11 @@ class sharding_constraint(Rules):
     def transpose(cotangent, x, *, sharding):
         return (sharding_constraint(cotangent, sharding=sharding),)
 
-    def vectorize(size, args, axes, *, sharding):
+    def vectorize(batch, args, axes, *, sharding):
         (x,) = args
         if axes[0] is None:
             return sharding_constraint(x, sharding=sharding), None
-        batched = NamedSharding(sharding.mesh, PartitionSpec(UNCONSTRAINED, *sharding.spec))
+        batched = NamedSharding(sharding.mesh, PartitionSpec(batch.spmd or UNCONSTRAINED, *sharding.spec))
         return sharding_constraint(x, sharding=batched), 0
 
     def axis_map(x, *, sharding):

@@ -10,5 +10,7 @@ from pullback.parallel.arrays import reshard as reshard
 from pullback.parallel.automatic import with_sharding_constraint as with_sharding_constraint
 from pullback.parallel.input import Batches as Batches
 from pullback.parallel.input import batches as batches
+from pullback.parallel.mapping import shard_map as shard_map
 from pullback.parallel.planning import Plan as Plan
 from pullback.parallel.planning import plan as plan
+from pullback.parallel.pmapping import pmap as pmap

@@ -74,6 +74,8 @@ def _divided(shape: Any, sharding: Any, what: str) -> tuple[tuple[int, ...], Nam
         raise TypeError(f"{what} takes a pb.NamedSharding, but got {sharding!r} of type {type(sharding).__name__}.")
     if not isinstance(sharding.mesh, Mesh):
         raise NotLocal(f"{what} needs a mesh of devices (pb.make_mesh), but got {sharding.mesh}.")
+    if not any([device.is_local for device in sharding.devices]):
+        raise NotLocal(f"{what} in a process to which no device of {sharding.mesh} belongs: only those that have one call it.")
     sizes = tuple(map(int, shape))
     sharding.shard_shape(sizes)
     return sizes, sharding

@@ -28,7 +28,7 @@ _SENT = {
 _UNREADABLE = ("ragged-all-to-all", "send", "recv")  # how much they move, or to whom, their text does not say
 
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) .*\{$")
-_INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = (.*)")
+_INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)")
 _OPERATION = re.compile(r" ([\w\-]+)\(")
 _ARRAY = re.compile(r"\b([a-z]+[a-z0-9]*)\[([\d,<= ]*)\]")
 _CALLED = re.compile(r"\b(calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
@@ -72,12 +72,14 @@ class Collective(NamedTuple):
 
 
 class _Instruction(NamedTuple):
-    """An instruction of HLO: `%name = type operation(operands), attributes`."""
+    """An instruction of HLO: `%name = type operation(operands), attributes`; `given` is what stands in the parentheses."""
 
     type: str
     operation: str
     operands: list[str]
     attributes: str
+    given: str
+    is_root: bool
 
 
 def collectives(text: str) -> list[Collective]:
@@ -129,20 +131,21 @@ def _computations(lines: list[str]) -> tuple[dict[str, dict[str, _Instruction]],
             here = found[opened[2]] = {}
             entry = opened[2] if opened[1] else entry
         elif here is not None and (made := _INSTRUCTION.match(line)):
-            here[made[1]] = _instruction(made[2])
+            here[made[2]] = _instruction(made[3], bool(made[1]))
     if entry not in found:
         raise ProgramError("This HLO module has no ENTRY computation.")
     return found, entry
 
 
-def _instruction(text: str) -> _Instruction:
+def _instruction(text: str, is_root: bool) -> _Instruction:
     end = _closing(text, 0) if text.startswith("(") else 0  # the type of a tuple has spaces and parentheses
     operation = _OPERATION.search(text, end)
     if operation is None:
         raise ProgramError(f"This line of HLO cannot be read: {text[:200]!r}.")
     close = _closing(text, operation.end() - 1)
-    operands = re.findall(r"%([\w.\-]+)", text[operation.end() : close])
-    return _Instruction(text[: operation.start()], operation[1], operands, text[close + 1 :])
+    given = text[operation.end() : close]
+    operands = re.findall(r"%([\w.\-]+)", given)
+    return _Instruction(text[: operation.start()], operation[1], operands, text[close + 1 :], given, is_root)
 
 
 def _closing(text: str, start: int) -> int:
@@ -168,16 +171,17 @@ def _walk(
         if kind in _SENT:
             types = [computations[name][operand].type for operand in one.operands]
             groups = device_groups(one, *sizes)
-            if groups.shape[1] > 1:
+            if groups.size and groups.shape[1] > 1:
                 yield Collective(kind, groups, sum(map(bytes_of, types)), trips, conditional)
             continue  # what it applies is no communication
         if one.operation in ("async-update", "async-done"):
             continue  # the start has been counted
-        yield from _called(computations, one, trips, conditional, sizes)
+        yield from _called(computations, name, one, trips, conditional, sizes)
 
 
 def _called(
     computations: dict[str, dict[str, _Instruction]],
+    name: str,
     one: _Instruction,
     trips: int | None,
     conditional: bool,
@@ -187,14 +191,60 @@ def _called(
     by_role = [*_CALLED.findall(one.attributes), *[("calls", name) for name in names]]
     if one.operation == "while":
         known = _TRIPS.search(one.attributes)
-        count = int(known[1]) if known else None
+        count = int(known[1]) if known else _counted_trips(computations, computations[name], one, dict(by_role))
         times = {"body": count, "condition": None if count is None else count + 1}
     else:
         times = {}
-    for role, name in by_role:
+    for role, called in by_role:
         each = times.get(role, 1)
         often = 0 if 0 in (trips, each) else None if trips is None or each is None else trips * each
-        yield from _walk(computations, name, often, conditional or one.operation == "conditional", sizes)
+        yield from _walk(computations, called, often, conditional or one.operation == "conditional", sizes)
+
+
+def _counted_trips(
+    computations: dict[str, dict[str, _Instruction]], here: dict[str, _Instruction], loop: _Instruction, parts: dict[str, str]
+) -> int | None:
+    """How often a loop runs that XLA says nothing of: one that counts, from a known number to below a known number, by a known
+    step, and in no other way; None for all others. XLA for TPUs leaves it at that."""
+    condition, body = [computations.get(parts.get(role, ""), {}) for role in ("condition", "body")]
+    asks, turns = [next((one for one in part.values() if one.is_root), None) for part in (condition, body)]
+    if asks is None or asks.operation != "compare" or "direction=LT" not in asks.attributes or len(asks.operands) != 2:
+        return None
+    place, end = _carried(condition, asks.operands[0]), _number(condition, asks.operands[1])
+    start, turned = _source(here, loop.operands[0]), turns
+    if place is None or end is None or start is None or turned is None or {start.operation, turned.operation} != {"tuple"}:
+        return None
+    first, after = _number(here, start.operands[place]), _source(body, turned.operands[place])
+    if first is None or after is None or after.operation != "add" or len(after.operands) != 2:
+        return None
+    for counter, step in (after.operands, after.operands[::-1]):
+        by = _number(body, step)
+        if _carried(body, counter) == place and by is not None and by > 0:
+            return max(0, -(-(end - first) // by))
+    return None
+
+
+def _source(part: dict[str, _Instruction], name: str) -> _Instruction | None:
+    """What makes a value, behind copies of it."""
+    while (one := part.get(name)) is not None and one.operation in ("copy", "bitcast") and len(one.operands) == 1:
+        name = one.operands[0]
+    return one
+
+
+def _number(part: dict[str, _Instruction], name: str) -> int | None:
+    """The integer that a value is, if it is a constant."""
+    one = _source(part, name)
+    known = one is not None and one.operation == "constant" and re.fullmatch(r"[su]\d+\[\].*", one.type)
+    return int(one.given) if one is not None and known and re.fullmatch(r"-?\d+", one.given) else None
+
+
+def _carried(part: dict[str, _Instruction], name: str) -> int | None:
+    """The number of the value of a loop's carry that a value in one of its computations is."""
+    one = _source(part, name)
+    if one is None or one.operation != "get-tuple-element" or (found := re.search(r"\bindex=(\d+)", one.attributes)) is None:
+        return None
+    source = _source(part, one.operands[0])
+    return int(found[1]) if source is not None and source.operation == "parameter" else None
 
 
 # ---- types and groups -----------------------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ Not in it: who it talks to is decided by `messages.py`, what a process says and 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +81,7 @@ class Waiting:
     id: int
     until: float
     body: bytes = b""
+    among: Sequence[int] = ()  # the ranks that meet
 
 
 @dataclass
@@ -134,13 +137,15 @@ class Keeper:
                 self._look(epoch, now)
                 gathered = not epoch.refused and len(epoch.members) == epoch.count
                 if not self.connected and (epoch.refused or epoch.complete or now > epoch.until):
-                    return
+                    break
             if service is None or service[0] != epoch.number:
                 service = epoch.number, self._serve_xla(epoch.count)
                 looked = time.monotonic()
             if gathered and not epoch.complete:
                 self._begin(epoch, service[1])
             time.sleep(0.002 if not epoch.complete else TICK)
+        for held, _ in self.services:
+            held.close()
 
     def _serve_xla(self, count: int) -> str:
         """Start jaxlib's coordination service for a world of so many processes; its address."""
@@ -171,6 +176,9 @@ class Keeper:
 
     def _refuse(self, epoch: Epoch, why: str) -> None:
         epoch.refused = why
+        with contextlib.suppress(OSError):  # of some systems, to which it is not connected; who tries again needs the address
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
         for member in epoch.members.values():
             member.tell({"push": "refused", "why": why})
 
@@ -178,7 +186,10 @@ class Keeper:
 
     def _accept(self) -> None:
         while True:
-            connection, _ = self.listener.accept()
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:  # it is closed
+                return
             with self.lock:
                 self.connected += 1
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
@@ -200,12 +211,12 @@ class Keeper:
         except ENDED:
             pass
         finally:
+            connection.close()
             with self.lock:
                 self.connected -= 1
                 if member is not None:
                     self._lose(member, f"its process (pid {member.about['pid']} on {member.about['host']}) has ended")
                     member.end()
-            connection.close()
 
     def _admit(self, channel: Channel, hello: dict[str, Any]) -> Member | None:
         """Who has come, if he belongs here."""
@@ -254,7 +265,7 @@ class Keeper:
                 del epoch.keys[key]
         for name, present in list(epoch.meetings.items()):
             if any([now > one.until for one in present.values()]):
-                missing = [rank for rank in range(epoch.count) if rank not in present]
+                missing = [rank for rank in next(iter(present.values())).among if rank not in present]
                 self._break(epoch, name, "timeout", f"{_ranks(missing)} did not come to {name}.")
         if epoch.reforming and now > min([one.until for one in epoch.reforming.values()]):
             for rank, member in epoch.members.items():
@@ -295,7 +306,7 @@ class Keeper:
             return member.tell({"id": header["id"], "error": "Fenced", "why": member.out or "the world was formed anew"})
         if not self.epoch.complete:
             raise ValueError("the world has not begun")
-        wait = Waiting(member, header["id"], now + min(header.get("timeout", 0.0), 1e9), body)
+        wait = Waiting(member, header["id"], now + min(header.get("timeout", 0.0), 1e9), body, header.get("among", ()))
         self._answers[header["op"]](self.epoch, wait, header)
 
     def _on_beat(self, epoch: Epoch, wait: Waiting, header: dict[str, Any]) -> None:
@@ -330,7 +341,8 @@ class Keeper:
         name = header["name"]
         if lost := next((one for one in epoch.members.values() if one.out), None):
             return wait.member.tell({"id": wait.id, "error": "PeerLost", "why": f"Rank {lost.rank} is lost: {lost.out}."})
-        left = next((one for one in epoch.members.values() if one.leaving and one is not wait.member), None)
+        others = [one for one in epoch.members.values() if one.rank in wait.among and one is not wait.member]
+        left = next((one for one in others if one.leaving), None)
         if left is not None and name != LEAVING:
             why = f"Rank {left.rank} has finished, and will not come to {name}."
             return wait.member.tell({"id": wait.id, "error": "WorldError", "why": why})
@@ -341,10 +353,10 @@ class Keeper:
         present[wait.member.rank] = wait
         if name == LEAVING:
             self._finish(epoch, wait.member)
-        if len(present) == epoch.count:
+        if len(present) == len(wait.among):
             del epoch.meetings[name]
             of = header.get("of")
-            brought = [present[rank].body for rank in (range(epoch.count) if of is None else [of])]
+            brought = [present[rank].body for rank in (wait.among if of is None else [of])]
             answer = {"sizes": list(map(len, brought))}
             for one in present.values():
                 one.member.tell({"id": one.id, **answer}, b"".join(brought))
@@ -362,7 +374,8 @@ class Keeper:
         """It has finished: whoever waits for it at another meeting waits in vain."""
         member.leaving = True
         for name, present in list(epoch.meetings.items()):
-            if name != LEAVING and member.rank not in present:
+            among = next(iter(present.values())).among if present else ()
+            if name != LEAVING and member.rank in among and member.rank not in present:
                 self._break(epoch, name, "WorldError", f"Rank {member.rank} has finished, and will not come to {name}.")
         for other in epoch.members.values():
             if other is not member and not other.out:

@@ -17,11 +17,13 @@ import numpy as np
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Function
 from pullback.api.traced import call_paths
+from pullback.core.array import Array, placed_type
 from pullback.core.errors import ShardingError
 from pullback.core.meshes import AbstractMesh
 from pullback.core.shardings import PartitionSpec, names_of
 from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
+from pullback.engine.lower import passed_constants
 from pullback.engine.partition import mesh_of
 from pullback.engine.topologies import TARGETS, Compiled, Target, compile_for
 from pullback.parallel.hlo import Collective, collectives
@@ -88,7 +90,8 @@ class Plan:
         target: the name of the kind of device. compiled_by: which compiler made it. exact: whether that is the target's own.
         collectives: a list of records with `kind`, `groups`, `bytes`, `trips`, `number`, `sent` and `wire`.
         memory: a record of bytes: `arguments`, `outputs`, `temporaries`, `code`, `reused`, `capacity`, `total`, `fits`.
-        arguments: for each array that it is given a record with `name`, `type` and the `bytes` that each device holds.
+        arguments: for each array that it is given, or closes over, a record with `name`, `type` and the `bytes` that each
+            device holds.
         flops: floating-point operations of each device, by our own model of costs, if all of them are divided evenly.
 
     Example:
@@ -109,6 +112,7 @@ class Plan:
         code, reused = stats["generated_code"], stats["alias"]
         self.memory = Memory(stats["argument"], stats["output"], stats["temp"], code, reused, target.memory)
         self.arguments = [_argument(name, one) for name, one in zip(names, program.inputs, strict=True)]
+        self.arguments += [_captured(one) for one in passed_constants(program)]
         self.flops = cost(program).flops / mesh.size
         self._target = target
 
@@ -232,7 +236,8 @@ class Plan:
             'plan of <lambda> for 4 devices (data=4): devices into which a CPU is divided'
         """
         axes = ", ".join(f"{name}={size}" for name, size in self.mesh.shape.items())
-        lines = [f"plan of {self.program.name} for {self.mesh.size} devices ({axes}): {self._target.title}"]
+        count = "1 device" if self.mesh.size == 1 else f"{self.mesh.size} devices"
+        lines = [f"plan of {self.program.name} for {count} ({axes}): {self._target.title}"]
         lines.append(f"compiled by {self.compiled_by}")
         if not self.exact:
             lines.append(
@@ -285,11 +290,13 @@ class Plan:
                 f"  computing        {in_seconds(self.computing)} for {self.flops:.3g} operations, at the device's best"
             )
         target = self._target
-        within = f", {in_bytes(target.inside)}/s inside of a host" if target.inside and target.host < self.mesh.size else ""
-        for link in links:
+        own = f"{in_bytes(target.inside)}/s inside of a host" if target.inside else ""
+        crossing = not own or self.mesh.size > target.host
+        for link in links if crossing else links[:1]:
             found = self.seconds(link)
             shown = "an unknown time" if found is None else in_seconds(found)
-            lines.append(f"  communicating    {shown} at {link}{within}")
+            speeds = ", ".join(filter(None, [link if crossing else "", own]))
+            lines.append(f"  communicating    {shown} at {speeds}")
         if any([one.trips is None for one in self.collectives]):
             lines.append("  A loop communicates of which the compiled program does not say how often it runs.")
         return lines
@@ -299,6 +306,12 @@ def _argument(name: str, variable: Any) -> Argument:
     sharding, type = variable.sharding, variable.type
     shape = type.shape if sharding is None else sharding.shard_shape(type.shape)
     return Argument(name, variable.placed_type, type.with_shape(shape).nbytes)
+
+
+def _captured(array: Array) -> Argument:
+    type, sharding = placed_type(array), getattr(array, "sharding", None)
+    shape = type.shape if sharding is None else sharding.shard_shape(type.shape)
+    return Argument("an array that it closes over", type, type.with_shape(shape).nbytes)
 
 
 def _divided(one: Argument, mesh: AbstractMesh) -> tuple[PartitionSpec, int] | None:
@@ -361,6 +374,8 @@ def plan(
         raise ValueError(f"plan has no target {target!r}; there are {', '.join(TARGETS)}.")
     if isinstance(mesh, Mapping):
         mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh))
+    elif mesh is not None and not isinstance(mesh, AbstractMesh):
+        raise TypeError(f"plan takes a mesh, or the sizes of its axes by name, as in mesh={{'data': 8}}, but got {mesh!r}.")
     if isinstance(function, Jitted):
         if in_shardings is not None or out_shardings is not None or donate_argnums not in ((), []):
             raise ValueError(f"{describe(function)} is jitted: give jit the shardings and what is donated, and not plan.")

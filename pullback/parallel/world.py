@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,19 +37,34 @@ class World:
         self.process = os.getpid()
         self.stopping = Stopping(link)
 
-    def meet(self, what: str, body: bytes = b"", of: int | None = None, timeout: float | None = None) -> list[bytes]:
-        """What all processes bring to a meeting, or only what process `of` does. One of the same name may come after it."""
-        answer, found = self.link.ask({"op": "meet", "name": what, "of": of}, body, timeout)
+    def meet(
+        self,
+        what: str,
+        body: bytes = b"",
+        of: int | None = None,
+        timeout: float | None = None,
+        among: Sequence[int] | None = None,
+    ) -> list[bytes]:
+        """What all processes, or those `among` which it is, bring to a meeting; or only what process `of` does. One of the
+        same name may come after it."""
+        ranks = list(range(self.place.size) if among is None else among)
+        name = what if len(ranks) == self.place.size else f"{what} (of ranks {', '.join(map(str, ranks))})"
+        answer, found = self.link.ask({"op": "meet", "name": name, "of": of, "among": ranks}, body, timeout)
         brought, start = [], 0
         for size in answer["sizes"]:
             brought.append(found[start : start + size])
             start += size
         return brought
 
-    def agree(self, subject: str, value: str, timeout: float | None = None) -> None:
-        """Raise `ProgramsDiffer` if not all processes say the same."""
-        said = self.meet(f"the agreement on {subject}", value.encode(), timeout=timeout)
-        compare(subject, {rank: one.decode() for rank, one in enumerate(said)})
+    def agree(self, subject: str, value: str, timeout: float | None = None, among: Sequence[int] | None = None) -> None:
+        """Raise `ProgramsDiffer` if not all processes, or not all of some, say the same."""
+        said = self.meet(f"the agreement on {subject}", value.encode(), timeout=timeout, among=among)
+        ranks = range(self.place.size) if among is None else among
+        compare(subject, {rank: one.decode() for rank, one in zip(ranks, said, strict=True)})
+
+    def agree_among(self, subject: str, value: str, among: Sequence[int]) -> None:
+        """As `agree`, of those processes that compute something together."""
+        self.agree(subject, value, among=among)
 
 
 _worlds: list[World] = []  # the one that this process belongs to, if any
@@ -125,7 +141,7 @@ def initialize(
         found.link.pushed = world.stopping.pushed
         counts = [one["devices"] for one in found.about]
         link = found.link
-        distributed.join(alone, relay(found.service), place.rank, counts, found.host, world.agree, link.check_waiting)
+        distributed.join(alone, relay(found.service), place.rank, counts, found.host, world.agree_among, link.check_waiting)
         _worlds.append(world)
         atexit.register(_leave)
 

@@ -17,7 +17,7 @@ from pullback.core.dtypes import BOOL, COMPLEX64, FLOAT32, INT32, SHORT_NAMES, k
 from pullback.core.lazy import lazy_module
 from pullback.core.meshes import AbstractMesh
 from pullback.core.primitive import Primitive
-from pullback.core.shardings import NamedSharding
+from pullback.core.shardings import NamedSharding, PartitionSpec
 from pullback.core.types import ArrayType, array_type
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, parts_of, record_fields
@@ -204,7 +204,7 @@ class _Printer:
             return self.nested(value, indent)
         if isinstance(value, NamedSharding):
             return self.style.escape(str(value.spec))
-        if isinstance(value, AbstractMesh):
+        if isinstance(value, (AbstractMesh, PartitionSpec)):
             return self.style.escape(str(value))
         if is_record(type(value)):
             fields = [f"{name}={self.value(item, indent)}" for name, item in record_fields(value)]
@@ -249,8 +249,8 @@ def implied_literal_type(type: ArrayType, operand_types: Sequence[ArrayType]) ->
         >>> implied_literal_type(array_type((), INT32), [array_type((3,), FLOAT64)])
         ~i32[]
     """
-    untyped = _UNTYPED[kind(type.dtype)]
-    same = bool(operand_types) and _UNTYPED[kind(operand_types[0].dtype)] is untyped
+    untyped = _UNTYPED.get(kind(type.dtype), type.dtype)  # keys and small integers are written with their own
+    same = bool(operand_types) and _UNTYPED.get(kind(operand_types[0].dtype)) is untyped
     return array_type((), operand_types[0].dtype if same else untyped, True)
 
 

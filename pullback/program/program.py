@@ -299,7 +299,8 @@ def _fitting(arg: Any, type: ArrayType, place: int) -> Any:
 def axis_names(primitive: Primitive, params: dict[str, Any]) -> list[Any]:
     """The named axes that an operation refers to: itself, or in the Programs that it holds."""
     own = [params[field] for field in primitive.named_axes]
-    return own + [name for program in programs_in(params) for name in program.axis_names]
+    own += [name for program in programs_in(params) for name in program.axis_names]
+    return own if primitive.binds is None else [name for name in own if name not in params[primitive.binds]]
 
 
 def programs_in(params: dict[str, Any]) -> list[Program]:

@@ -52,6 +52,10 @@ class TensorType:
             made.text = f"tensor<{''.join(f'{size}x' for size in shape)}{made.element}>"
             return _tensor_types.setdefault((shape, dtype), made)
 
+    def of(self, dtype: np.dtype[Any] | None = None, shape: tuple[int, ...] | None = None) -> TensorType:
+        """The type with another dtype or shape."""
+        return TensorType(self.shape if shape is None else shape, self.dtype if dtype is None else dtype)
+
     def __repr__(self) -> str:
         return self.text
 
@@ -89,6 +93,14 @@ def i64s(numbers: Iterable[int]) -> str:
 def listed(numbers: Iterable[int]) -> str:
     """`[0, 1]`, as dimension-number attributes spell it."""
     return f"[{', '.join(map(str, numbers))}]"
+
+
+def pairs(rows: Iterable[Sequence[int]]) -> str:
+    """Rows of numbers, all of one length, as the constant that attributes spell them by."""
+    table = [list(row) for row in rows]
+    return (
+        f"dense<{table}> : tensor<{len(table)}x{len(table[0]) if table else 2}xi64>" if table else "dense<> : tensor<0x2xi64>"
+    )
 
 
 class Writer:
@@ -176,6 +188,10 @@ class Writer:
         """`value` in a larger shape: its axis i becomes axis `axes[i]`, and it is repeated along the others."""
         result = TensorType(tuple(shape), value.dtype)
         return self.op("stablehlo.broadcast_in_dim", [value], result, broadcast_dimensions=i64s(axes))
+
+    def reshaped(self, value: Value, shape: tuple[int, ...]) -> Value:
+        """`value` in another shape of as many elements."""
+        return value if value.shape == shape else self.op("stablehlo.reshape", [value], value.type.of(shape=shape))
 
     def convert(self, value: Value, dtype: np.dtype[Any], operation: str = "stablehlo.convert") -> Value:
         """`value` in another dtype."""
@@ -268,7 +284,7 @@ class Writer:
             yield region
             arguments = ", ".join([f"{value.name}: {value.type.text}" for value in region.arguments])
             head = f"^bb0({arguments}):\n" if region.arguments else ""
-            body = "\n".join([*self.lines, _return("stablehlo.return", region.results)])
+            body = "\n".join([*self.lines, _return(region.ends, region.results)])
             region.text = f"{{\n{head}{body}\n}}"
         finally:
             self.lines, self._constants = outer_lines, outer_constants
@@ -325,7 +341,9 @@ class Writer:
 
 
 class Region:
-    """A block under construction: `arguments` to compute with, and what it `returns`."""
+    """A block under construction: `arguments` to compute with, and what it `returns`, by an operation that `ends` it."""
+
+    ends = "stablehlo.return"
 
     def __init__(self, arguments: list[Value]) -> None:
         self.arguments = arguments

@@ -12,7 +12,9 @@ from pullback.core.source import user_source
 from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
+from pullback.ops.collective import axis_index, over, pvary
 from pullback.ops.scaling import combine
+from pullback.ops.varying import BY_VARIATION, vary
 from pullback.transforms.stage import primal_after_all
 from pullback.transforms.transpose import closed_over
 
@@ -40,6 +42,7 @@ class JvpTrace(Trace):
     __slots__ = ()
     transformation = "jvp"
     role = "tangent"  # of what a rule computes that gives both the values and the tangents
+    told: tuple[Any, ...] = ()  # the mesh axes along which tangents vary as values do
 
     def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
@@ -79,6 +82,8 @@ class JvpTrace(Trace):
             else:
                 primals.append(arg)
                 tangents.append(ZERO)
+        if self.told and primitive not in BY_VARIATION:
+            tangents = self.varied(primitive, primals, tangents, params)
         partials = primitive.partials
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
@@ -112,6 +117,27 @@ class JvpTrace(Trace):
             return tuple([o if t is ZERO else Dual(self, o, t) for o, t in zip(out, tangent, strict=True)])
         return out if tangent is ZERO else Dual(self, out, tangent)
 
+    def varied(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> list[Any]:
+        """Tangents that vary along mesh axes as the operation's result does, by its operands and by itself."""
+        wiring = primitive.wiring  # in the Programs that it holds, this is done there
+        others = primals if wiring is None else primals[: wiring.lead]
+        if primitive is not pvary:
+            names = [params[field] for field in primitive.named_axes]
+            others = [*others, *[over(name, axis_index) for name in names if name in self.told]]
+        return [vary(tangent, others, x, self.told) for tangent, x in zip(tangents, primals)]
+
+    def carried(
+        self, primitive: Primitive, primals: list[Any], tangents: list[Any], outs: Sequence[Any], params: dict[str, Any]
+    ) -> list[Any]:
+        """Tangents of which those that a loop carries vary along mesh axes as they do at its end."""
+        wiring = primitive.wiring
+        if wiring is None or wiring.consts is None:
+            return tangents
+        start = wiring.lead + params[wiring.consts]
+        end = len(primals) if wiring.carry is None else start + params[wiring.carry]
+        varied = [vary(t, [out], x, self.told) for t, x, out in zip(tangents[start:end], primals[start:end], outs)]
+        return [*tangents[:start], *varied, *tangents[end:]]
+
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
         """The value, and the tangent, of an operation that is neither elementwise nor linear."""
         if primitive.jvp is not None:
@@ -139,6 +165,8 @@ class JvpTrace(Trace):
         if not isinstance(linearized, (tuple, list)) or len(linearized) != 2 or not callable(linearized[1]):
             raise primitive.malformed("linearize", "a pair, the result and the function of the tangents", linearized)
         out, push = linearized
+        if self.told:
+            tangents = self.carried(primitive, primals, tangents, out, params)
         pushed = self.by_rule(lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
         return self.received(primitive, "linearize", primals, params, (out, pushed))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pullback.core.axes import told_axes
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
@@ -21,13 +22,14 @@ from pullback.transforms.zeros import may_be_zero
 class LinearizeTrace(JvpTrace):
     """Forward mode whose tangents are recorded instead of computed."""
 
-    __slots__ = ("combine", "tape")
+    __slots__ = ("combine", "tape", "told")
     transformation = "grad"
     role = "residual"  # since tangents are not computed here
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.tape = Tape(function)
+        self.told = told_axes()
         self.combine = self.tape.scale  # type: ignore[method-assign]  # the tape's own method, with no call between
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:

@@ -267,9 +267,9 @@ def test_misfits_are_named_by_path(options: dict[str, Any], message: str) -> Non
         pb.vmap(lambda tree: (tree["a"], {"a": None, "b": tree["a"]}), **options)(tree)
 
 
-def test_what_is_not_known_is_refused() -> None:
+def test_what_is_no_name_of_a_mesh_axis_is_refused() -> None:
     with pytest.raises(TypeError, match="spmd_axis_name"):
-        pb.vmap(lambda x: x, spmd_axis_name="data")  # type: ignore[call-arg]
+        pb.vmap(lambda x: x, spmd_axis_name=3)  # type: ignore[arg-type]
 
 
 def test_an_integer_of_any_kind_is_an_axis_size() -> None:

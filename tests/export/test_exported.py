@@ -262,7 +262,12 @@ def test_what_calls_python_is_refused_by_name(name):
             export(x)
 
 
-COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "ppermute", "all_to_all"}  # inside of a vmap alone
+COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "psum_scatter", "ppermute", "all_to_all", "pvary"} | {
+    "aligned",
+    "psum_over_varying",
+    "pvary_over_varying",
+    "shard_map",
+}  # inside of a vmap or a shard_map alone
 
 
 def lowered(p, args, params):

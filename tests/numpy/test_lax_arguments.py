@@ -114,6 +114,8 @@ COLLECTIVES = {
     "all_to_all",
     "axis_index",
     "axis_size",
+    "pcast",
+    "pvary",
     "pmax",
     "pmean",
     "pmin",

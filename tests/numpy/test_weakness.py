@@ -375,7 +375,7 @@ OF_AXES = "all_gather all_to_all pmax pmean pmin ppermute pshuffle psum psum_sca
 OTHERS = {"broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype"}
 OTHERS |= {"promote_types", "result_type", "__array_namespace_info__", "axis_index", "axis_size", "custom_root", "gather"}
 OTHERS |= {"custom_linear_solve", "GatherDimensionNumbers", "ScatterDimensionNumbers", "reduce_and", "reduce_or", "reduce_xor"}
-OTHERS |= {"with_sharding_constraint"}  # needs a mesh: tests/parallel/eight_shardings.py
+OTHERS |= {"with_sharding_constraint", "pcast", "pvary"}  # they need a mesh: tests/parallel
 
 
 @pytest.mark.parametrize("how", ["eager", "jit"])

@@ -262,11 +262,37 @@ def test_refusals(f, error, message):
         pb.vmap(f, axis_name="i")(CUBE[0])
 
 
-@pytest.mark.parametrize("name", ["psum", "pmean", "pmax", "pmin", "all_gather", "all_to_all"])
-def test_groups_are_refused(name):
+@pytest.mark.parametrize("name", ["psum", "pmean", "pmax", "pmin", "all_gather", "all_to_all", "psum_scatter"])
+@pytest.mark.parametrize("groups", [[[0, 1], [2]], [[0, 1]], [[0, 1, 1]], [[0, 1, 3]]])
+def test_groups_that_are_none_are_refused(name, groups):
     more = (0, 0) if name == "all_to_all" else ()
-    with pytest.raises(NotImplementedError, match=f"{name} does not take parts .* two vmaps"):
-        pb.vmap(lambda x: getattr(lax, name)(x, "i", *more, axis_index_groups=[[0, 1], [2]]), axis_name="i")(CUBE[0])
+    with pytest.raises(ValueError, match=f"{name}'s axis_index_groups must have each of the numbers 0 to 2"):
+        pb.vmap(lambda x: getattr(lax, name)(x, "i", *more, axis_index_groups=groups), axis_name="i")(CUBE[0])
+
+
+GROUPS = [[0, 3], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("f", "want"),
+    [
+        (lambda x: lax.psum(x, "i", axis_index_groups=GROUPS), lambda g: np.broadcast_to(g.sum(0), g.shape)),
+        (lambda x: lax.pmean(x, "i", axis_index_groups=GROUPS), lambda g: np.broadcast_to(g.mean(0), g.shape)),
+        (lambda x: lax.pmax(x, "i", axis_index_groups=GROUPS), lambda g: np.broadcast_to(g.max(0), g.shape)),
+        (lambda x: lax.pmin(x, "i", axis_index_groups=GROUPS), lambda g: np.broadcast_to(g.min(0), g.shape)),
+        (lambda x: lax.all_gather(x, "i", axis_index_groups=GROUPS), lambda g: np.stack([g, g])),
+        (lambda x: lax.psum_scatter(x, "i", axis_index_groups=GROUPS), lambda g: g.sum(0)),
+        (lambda x: lax.all_to_all(x, "i", 0, 0, axis_index_groups=GROUPS), lambda g: g.swapaxes(0, 1)),
+        (lambda x: x + lax.psum(1, "i", axis_index_groups=GROUPS), lambda g: g + 2),
+    ],
+)
+def test_each_group_is_as_an_axis_of_its_own(f, want):
+    x = np.random.default_rng(0).normal(size=(4, 2, 3)).astype("float32")
+    expected = [None] * 4
+    for group in GROUPS:
+        for number, row in zip(group, want(x[group])):
+            expected[number] = row
+    np.testing.assert_allclose(pb.vmap(f, axis_name="i")(x), np.stack(expected), rtol=1e-6)
 
 
 # ---- lowering asks the owner of the axis ------------------------------------------------------------------------------

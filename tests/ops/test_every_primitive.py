@@ -22,9 +22,14 @@ COLLECTIVES = {
     "axis_index",
     "all_gather",
     "ppermute",
+    "psum_scatter",
     "all_to_all",
+    "pvary",
+    "aligned",
+    "psum_over_varying",
+    "pvary_over_varying",
     "sharding_constraint",
-}  # tests/ops/test_collective.py
+}  # tests/ops/test_collective.py, tests/parallel
 PARTLY = {"expn", "hyp1f1", "hyp2f1", "legendre"}  # with derivatives in some operands only: tests/surface/table_special.py
 NOT_A_DERIVATIVE = {"stop_gradient"}  # its tangent is zero by intent, which finite differences do not see
 

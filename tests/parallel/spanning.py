@@ -86,6 +86,18 @@ raises(pb.errors.ProgramsDiffer, "rank 0 has <lambda>: (f32[48,32]", pb.jit(lamb
 np.testing.assert_allclose(pb.parallel.gather(pb.jit(lambda x: x * 3.0)(divided)), 3 * x)  # and the world goes on
 raises(pb.errors.DeviceError, "belongs to process", pb.device_put, x, next(one for one in devices if not one.is_local))
 
+# ---- some of the processes ----
+first = [next(one for one in devices if one.process_index == number) for number in range(2)]
+pair = pb.NamedSharding(pb.make_mesh((2,), ("data",), devices=first), pb.P("data"))
+if rank < 2:
+    two = pb.device_put(np.arange(4.0), pair)
+    assert float(pb.jit(lambda x: x.sum())(two)) == 6.0 and two.addressable_shards[0].data.shape == (2,)
+    raises(pb.errors.ProgramsDiffer, "rank 0 has", pb.jit(lambda x: x * (5.0 + rank)), two)
+else:
+    raises(pb.errors.NotLocal, "this process", pb.device_put, np.arange(4.0), pair)
+    raises(pb.errors.NotLocal, "this process", pb.jit(lambda x: 7.0 * x, out_shardings=pair), np.arange(4.0))
+    raises(pb.errors.NotLocal, "no device of", pb.make_array_from_callback, (4,), pair, lambda index: np.arange(4.0)[index])
+
 bits = hashlib.sha256(b"".join([np.asarray(one).tobytes() for one in together])).hexdigest()
 d.agree(bits, "the weights")
 print("right", file=sys.stderr)

@@ -82,6 +82,7 @@ def test_groups_of_replicas():
 
 
 def test_groups_of_one_move_nothing():
+    assert hlo.collectives(module("%p = f32[256]{0} collective-permute(%x), channel_id=1, source_target_pairs={}")) == []
     assert hlo.collectives(module(reduce_over("{{0},{1},{2},{3},{4},{5},{6},{7}}"))) == []
 
 
@@ -217,6 +218,54 @@ def test_a_condition_runs_once_more_than_its_body():
         "ROOT %c", f"{reduce_over('[1,8]<=[8]', operand='p')}\n  ROOT %c"
     )
     assert only(run_loop(0, 4), computations=text).trips == 5
+
+
+COUNTING = """
+%body (p: (s32[], f32[256])) -> (s32[], f32[256]) {{
+  %p = (s32[], f32[256]{{0}}) parameter(0)
+  %i = s32[] get-tuple-element(%p), index=0
+  %x = f32[256]{{0}} get-tuple-element(%p), index=1
+  %step = s32[] constant({step})
+  %copied = s32[] copy(%i)
+  %next = s32[] {turn}
+  {reduce}
+  ROOT %t = (s32[], f32[256]{{0}}) tuple(%next, %r)
+}}
+
+%cond (p: (s32[], f32[256])) -> pred[] {{
+  %p = (s32[], f32[256]{{0}}) parameter(0)
+  %i = s32[] get-tuple-element(%p), index={asked}
+  %end = s32[] constant({end})
+  ROOT %c = pred[] compare(%i, %end), direction={direction}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, 6),
+        ({"start": "2"}, 4),
+        ({"step": "4"}, 2),
+        ({"start": "-3"}, 9),
+        ({"start": "7"}, 0),
+        ({"turn": "add(%step, %copied)"}, 6),
+        ({"turn": "subtract(%copied, %step)"}, None),
+        ({"turn": "add(%copied, %copied)"}, None),
+        ({"step": "-1"}, None),
+        ({"direction": "NE"}, None),
+        ({"asked": "1"}, None),
+        ({"end": "{1, 2}"}, None),
+        ({"start": None}, None),
+    ],
+)
+def test_loops_that_count(changed, wanted):
+    given = {"start": "0", "step": "1", "end": "6", "turn": "add(%copied, %step)", "asked": "0", "direction": "LT", **changed}
+    text = COUNTING.format(**given, reduce=reduce_over("[1,8]<=[8]"))
+    start = "parameter(1)" if given["start"] is None else f"constant({given['start']})"
+    lines = [f"%s = s32[] {start}", "%t = (s32[], f32[256]{0}) tuple(%s, %x)"]
+    found = only(*lines, "%w = (s32[], f32[256]{0}) while(%t), condition=%cond, body=%body", computations=text)
+    assert found.trips == wanted
 
 
 def test_equal_collectives_are_counted():

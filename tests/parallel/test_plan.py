@@ -151,6 +151,8 @@ def test_seconds_inside_of_hosts_and_between_them(no_plugins):
         for link, speed in zip(("400Gbit/s", "100Gbit/s"), speeds):
             assert found.seconds(link) == pytest.approx(sent / speed)
     assert not inside.exact and "the CPU" in inside.compiled_by
+    assert str(inside).count("communicating") == 1 and "at 450 GB/s inside of a host" in str(inside)
+    assert "at 100Gbit/s, 450 GB/s inside of a host" in str(across)
 
 
 @pytest.mark.parametrize(
@@ -237,6 +239,19 @@ def test_what_is_refused(error, says, given, no_plugins):
     given = {"target": "cpu", "in_shardings": P("data") if "mesh" in given else None, **given}
     with pytest.raises(error, match=says):
         pb.parallel.plan(lambda x: x + 1.0, f32(8192, 2), **given)
+
+
+@pytest.mark.parametrize("mesh", [3, "data", [("data", 8)]])
+def test_what_is_no_mesh_is_refused(mesh):
+    with pytest.raises(TypeError, match="plan takes a mesh"):
+        pb.parallel.plan(lambda x: x, f32(8), mesh=mesh, target="cpu")
+
+
+def test_arrays_that_are_closed_over():
+    table = pnp.ones((64, 256))
+    found = pb.parallel.plan(lambda x: x @ table, f32(32, 64), mesh={"data": 8}, in_shardings=P("data"), target="cpu")
+    assert [(one.name, one.bytes) for one in found.arguments] == [("x", 1024), ("an array that it closes over", 65536)]
+    assert found.memory.arguments == 1024 + 65536
 
 
 def test_another_mesh_is_refused():

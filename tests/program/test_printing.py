@@ -7,6 +7,7 @@ import pytest
 from counting import calls_made
 from random_programs import PRIMITIVES, Numbers, Precision, Settings, note
 
+import pullback as pb
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.source import RecordedSource
@@ -243,3 +244,10 @@ def test_printing_takes_time_in_proportion_to_the_equations():
 
     short, long = chain(800), chain(8000)
     assert calls_made(long.text) < 12 * calls_made(short.text)  # quadratic would be 100
+
+
+@pytest.mark.parametrize("dtype", ["key<fry>", "i4"])
+def test_literals_of_kinds_that_no_number_is_written_as(dtype):
+    known = pb.random.key(3) if dtype == "key<fry>" else pb.numpy.asarray(3, "int4")
+    text = str(pb.xpr(lambda x: (pb.numpy.broadcast_to(known, (4,)), x), array_type((4,), F32)))
+    assert f":{dtype}[] " in text or f":{dtype}[]\n" in text

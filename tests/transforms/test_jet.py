@@ -19,7 +19,13 @@ from pullback.testing.values import in_dtype, is_generic
 from pullback.transforms.jet import jet_flat
 from pullback.transforms.jvp import has_derivative
 
-COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "ppermute", "all_to_all", "sharding_constraint"}
+COLLECTIVES = {"psum", "pmax", "pmin", "axis_index", "all_gather", "psum_scatter", "ppermute", "all_to_all", "pvary"} | {
+    "aligned",
+    "psum_over_varying",
+    "pvary_over_varying",
+    "shard_map",
+    "sharding_constraint",
+}
 DIFFERENTIABLE = [p for p in all_primitives() if has_derivative(p) and p.samples and p.name not in COLLECTIVES]
 
 

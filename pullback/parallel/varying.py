@@ -1,0 +1,188 @@
+"""Which values of a shard_map differ between devices, and along which axes of the mesh.
+
+This is an analysis of the Program that every device runs. An input varies along the axes that its spec names. A result varies
+where an operand does; `psum` and its like make it the same along their axis, and `axis_index`, `ppermute` and their like make
+it differ. What varies spreads through loops until nothing is added, and from the predicate of a branch to its results.
+
+It also replaces the operations of `ops/varying.py`, which stand for what depends on the answer. Flags of values are numbers
+with a bit for each axis.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pullback.control.holder import held_by, split
+from pullback.core.primitive import Primitive
+from pullback.ops.collective import psum, pvary
+from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
+from pullback.program.program import Atom, Equation, Program, Variable, programs_in
+from pullback.transforms.derive import Flags, united
+from pullback.transforms.simplify import drop_dead_code
+
+Names = tuple[str, ...]
+
+
+class Settled(NamedTuple):
+    """A Program in which nothing depends on how values vary any more, along the axes in question.
+
+    Attributes:
+        program: the Program. outs: how its outputs vary.
+    """
+
+    program: Program
+    outs: Flags
+
+
+def flags_of(names: Names, axes: Any) -> int:
+    """Axes as a number with a bit for each."""
+    return sum([1 << number for number, name in enumerate(names) if name in axes])
+
+
+def names_in(names: Names, flags: int) -> list[str]:
+    """The axes that a number stands for."""
+    return [name for number, name in enumerate(names) if flags >> number & 1]
+
+
+def any_of(flags: Sequence[int]) -> int:
+    """The axes along which any of several values varies."""
+    return functools.reduce(operator.or_, flags, 0)
+
+
+def settled(program: Program, names: Names, ins: Flags, told: bool) -> Settled:
+    """How the outputs of a Program vary along the axes `names`, of inputs that vary as `ins` says. Where cotangents are `told`
+    to vary as values do, operands of loops and branches are made to vary as these need it."""
+    made: Settled = program.memo(("settled", names, ins, told), lambda: _Settling(program, names, ins, told).made)
+    return made
+
+
+def summed_outputs(found: Settled, names: Names, allowed: Sequence[int]) -> Program:
+    """The Program with its outputs summed over the axes along which they vary, but for those that are `allowed`."""
+    equations, outs = list(found.program.equations), []
+    for atom, own, free in zip(found.program.outputs, found.outs, allowed, strict=True):
+        for name in names_in(names, own & ~free):
+            atom = _applied(psum, atom, name, equations, None)
+        outs.append(atom)
+    program = found.program
+    return Program(program.inputs, equations, outs, program.constants, program.name, program.batch_axes)
+
+
+def _applied(primitive: Any, atom: Atom, name: str, equations: list[Equation], like: Equation | None) -> Atom:
+    """An operation over an axis, added to equations; its result."""
+    out = Variable(atom.type)
+    params = {"axis_name": name}
+    if like is None:
+        equations.append(Equation(primitive, (atom,), (out,), params))
+    else:
+        equations.append(Equation(primitive, (atom,), (out,), params, like.source, like.origin, like.made))
+    return out
+
+
+class _Settling:
+    """One walk over a Program."""
+
+    def __init__(self, program: Program, names: Names, ins: Flags, told: bool) -> None:
+        self.names = names
+        self.told = told
+        self.flags: dict[Any, int] = dict(zip(program.inputs, ins, strict=True))
+        self.same: dict[Any, Atom] = {}  # what stands for a result that is an operand
+        self.equations: list[Equation] = []
+        for equation in program.equations:
+            self.settle(equation)
+        outs = tuple([self.flags.get(atom, 0) for atom in program.outputs])
+        outputs = [self.same.get(atom, atom) for atom in program.outputs]
+        same = Program(program.inputs, self.equations, outputs, program.constants, program.name, program.batch_axes)
+        self.made = Settled(drop_dead_code(same), outs)
+
+    def settle(self, equation: Equation) -> None:
+        primitive, params = equation.primitive, equation.params
+        own = tuple([self.flags.get(atom, 0) for atom in equation.inputs])
+        if not self.same.keys().isdisjoint(equation.inputs):
+            equation = equation.replace(inputs=tuple([self.same.get(atom, atom) for atom in equation.inputs]))
+        if primitive is aligned:
+            self.stands(equation, equation.inputs[0], own[0])
+            return
+        if primitive is psum_over_varying or primitive is pvary_over_varying:
+            self.replace(equation, own)
+            return
+        outs = [any_of(own)] * len(equation.outputs)
+        if primitive.named_axes:
+            bits = flags_of(self.names, [params[field] for field in primitive.named_axes])
+            agrees = primitive.agrees is not None and primitive.agrees(**params)
+            outs = [flags & ~bits if agrees else flags | bits for flags in outs]
+        elif programs_in(params):
+            changed, ins, found = self.held(primitive, params, own, outs)
+            atoms = [self.varied(atom, flags, wanted) for atom, flags, wanted in zip(equation.inputs, own, ins, strict=True)]
+            equation, outs = equation.replace(tuple(atoms), params=changed), list(found)
+        self.equations.append(equation)
+        self.flags.update(zip(equation.outputs, outs, strict=True))
+
+    def varied(self, atom: Atom, own: int, wanted: int) -> Atom:
+        """An operand, taken to vary along more axes."""
+        for name in names_in(self.names, wanted & ~own if self.told else 0):
+            atom = _applied(pvary, atom, name, self.equations, None)
+        return atom
+
+    def stands(self, equation: Equation, atom: Atom, flags: int) -> None:
+        """Let an atom stand for the result of an equation."""
+        (out,) = equation.outputs
+        self.same[out], self.flags[out] = atom, flags
+
+    def replace(self, equation: Equation, own: Flags) -> None:
+        """The operation over the axes that were asked for, as far as they are known here."""
+        value, *others = equation.inputs
+        axes = equation.params["axes"]
+        wanted = flags_of(self.names, axes) & any_of(own[1:-1]) & ~own[-1]
+        summing = equation.primitive is psum_over_varying
+        for name in names_in(self.names, wanted):
+            value = _applied(psum if summing else pvary, value, name, self.equations, equation)
+        flags = own[0] & ~wanted if summing else own[0] | wanted
+        rest = tuple([name for name in axes if name not in self.names])
+        if not rest:
+            self.stands(equation, value, flags)
+            return
+        params = {**equation.params, "axes": rest}
+        self.equations.append(equation.replace(inputs=(value, *others), params=params))
+        self.flags[equation.outputs[0]] = flags
+
+    def held(self, primitive: Primitive, params: dict[str, Any], own: Flags, outs: list[int]) -> tuple[Any, Flags, Flags]:
+        """The parameters of an operation that holds Programs with these settled, how its operands are to vary, and how its
+        results do."""
+        if primitive.wiring is None or not isinstance(_first(params[primitive.wiring.programs]), Program):
+            return self.others(params, outs[0] if outs else 0, ()), own, tuple(outs)
+
+        def make(program: Program, ins: Flags, forced: Flags) -> tuple[Program, Flags]:
+            found = settled(program, self.names, ins, self.told)
+            return found.program, united([found.outs, forced]) if forced else found.outs
+
+        held = held_by(primitive, params)
+        lead, ins = split(own, held.wiring.lead)
+
+        def tested(flags: Flags) -> Flags:  # devices that do another number of steps differ in all that is carried
+            return settled(held.test, self.names, flags, self.told).outs * held.carry  # type: ignore[arg-type]
+
+        leading = any_of(lead)  # devices that take another branch differ in all that they compute there
+        made = held.spread(tuple([flags | leading for flags in ins]), make, tested if held.test is not None else None)
+        test = None if held.test is None else settled(held.test, self.names, made.ins, self.told).program
+        wired = {primitive.wiring.programs, primitive.wiring.test}
+        changed = self.others(held.on(made.programs, test=test), outs[0] if outs else 0, wired)
+        return changed, (*lead, *made.ins), tuple([flags | leading for flags in made.outs])
+
+    def others(self, params: dict[str, Any], flags: int, wired: Any) -> dict[str, Any]:
+        """Parameters with the Programs settled that no wiring names, whose inputs are taken to vary as `flags` says."""
+
+        def own(value: Any) -> Any:
+            if isinstance(value, Program):
+                return settled(value, self.names, (flags,) * len(value.inputs), self.told).program
+            return (
+                tuple(map(own, value)) if value.__class__ is tuple and any([isinstance(x, Program) for x in value]) else value
+            )
+
+        return {name: value if name in wired else own(value) for name, value in params.items()}
+
+
+def _first(value: Any) -> Any:
+    return value[0] if value.__class__ is tuple else value
