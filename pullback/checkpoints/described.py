@@ -204,6 +204,8 @@ def _access(node: Node, key: Any) -> str:
 
 def _a(node: Node) -> str:
     kind = str(node.get("class", node["kind"])).rpartition(":")[2]
+    if "array" in node:
+        return "an array"
     return "None" if kind == "None" else f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
 
 

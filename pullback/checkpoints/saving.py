@@ -46,7 +46,9 @@ class _Job(NamedTuple):
 
 def _job(directory: Any, tree: Any, step: int, options: dict[str, Any]) -> _Job:
     for name, value, least in (("step", step, 0), ("keep", options["keep"], 1), ("keep_every", options["keep_every"], 1)):
-        if not (isinstance(value, (int, np.integer)) and value >= least) and not (value is None and name != "step"):
+        if (isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and value >= least)) and not (
+            value is None and name != "step"
+        ):
             raise ValueError(f"save's {name} is an integer of at least {least}, but got {value!r}.")
     if not 0 <= options["compression"] <= 22:
         raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {options['compression']!r}.")

@@ -153,7 +153,7 @@ def test_which_versions_are_kept(tmp_path: pathlib.Path) -> None:
 
 
 WRONG_OPTIONS: list[dict[str, Any]] = [
-    {"step": -1}, {"step": 1.5}, {"step": None}, {"keep": 0}, {"keep_every": 2}, {"keep": 1, "keep_every": 0},
+    {"step": -1}, {"step": 1.5}, {"step": None}, {"step": True}, {"keep": 0}, {"keep_every": 2}, {"keep": 1, "keep_every": 0},
     {"compression": 23},
 ]  # fmt: skip
 
@@ -181,6 +181,8 @@ UNLIKE: list[tuple[Any, type[Exception], str]] = [
     ({**STORED, "d": Layer(1, 2, "y")}, pb.errors.StructureError, "tree['d'] has the static parts"),
     ({**STORED, "e": 1}, pb.errors.StructureError, "tree['e'] is asked for"),
     ({"a": ...}, pb.errors.StructureError, "tree['b'] is in the checkpoint"),
+    ({**STORED, "a": {"x": 1}}, pb.errors.StructureError, "tree['a'] is a dict .* an array"),
+    ({**STORED, "b": [1, []]}, pb.errors.StructureError, "tree['b'][1] is a list .* an array"),
     (pnp.ones(2), pb.errors.StructureError, "tree is .* a dict"),
 ]  # fmt: skip
 
