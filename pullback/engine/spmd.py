@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -320,13 +321,14 @@ class SpmdExecutable(XlaExecutable):
         """Run on buffers, and on Arrays in the places of donated arguments, which nobody can use afterwards. What others may
         look at is copied first."""
         buffers, donors = [], []
-        flags = self.given
-        for one, own, gives in zip(given, self.takes, flags, strict=True):
+        raws = [later_buffer(one) if isinstance(one, ShardedArray) else one for one in given]
+        times = Counter(map(id, raws))
+        for one, own, gives, raw in zip(given, self.takes, self.given, raws, strict=True):
             if not gives:
                 buffers.append(one)
                 continue
             donors.append(one)
-            if isinstance(one, ShardedArray) and one.lent:
+            if isinstance(one, ShardedArray) and (one.lent or times[id(raw)] > 1):
                 buffers.append(copied(self.backend, one))
             else:
                 buffers.append(self._buffer_on_mesh(one, own))

@@ -204,6 +204,11 @@ def test_donation_frees_and_reuses() -> None:
     with pytest.raises(pb.errors.DonatedBufferError, match=r"Argument ws\[0\]"):
         compiled(list(once), x)
     compiled(list(twice), x)
+    for donated in (0, (0, 1)):
+        once = pb.jit(lambda x: x + 1.0, out_shardings=on(LINE, "x"))(x)
+        total, product = pb.jit(lambda a, b: (a + b, a * b), donate_argnums=donated)(once, once)
+        np.testing.assert_allclose(np.asarray(total), 2 * (X + 1.0), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(product), (X + 1.0) ** 2, rtol=1e-4, atol=1e-6)
 
 
 def test_in_shardings() -> None:
