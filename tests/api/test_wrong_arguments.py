@@ -61,7 +61,8 @@ CASES: dict[str, Case] = {
     "jet": ({"fun": double, "primals": (X,), "series": ([X],)}, repr),
     "nth_derivative": ({"fun": double, "n": 2}, lambda derivative: derivative(1.0)),
     "vmap": (
-        {"fun": double, "in_axes": 0, "out_axes": 0, "axis_name": "i", "axis_size": 3, "strategy": "select"},
+        {"fun": double, "in_axes": 0, "out_axes": 0, "axis_name": "i", "axis_size": 3, "strategy": "select"}
+        | {"spmd_axis_name": None},
         apply,
     ),
     "jit": (
@@ -128,6 +129,7 @@ def takes(name: str, parameter: str, value: Any) -> bool:
         "explain_misses": value is True or value is None,
         "fun": value is None and name == "jit",
         "axis_size": value is None,
+        "spmd_axis_name": value is None or isinstance(value, str),
         "in_axes": value is None,
         "strategy": False,
         "device": value is None and name in ("device_put", "jit"),
