@@ -64,12 +64,16 @@ def settled(program: Program, names: Names, ins: Flags, told: bool) -> Settled:
 
 def summed_outputs(found: Settled, names: Names, allowed: Sequence[int]) -> Program:
     """The Program with its outputs summed over the axes along which they vary, but for those that are `allowed`."""
-    equations, outs = list(found.program.equations), []
-    for atom, own, free in zip(found.program.outputs, found.outs, allowed, strict=True):
-        for name in names_in(names, own & ~free):
-            atom = _applied(psum, atom, name, equations, None)
+    return _with_outputs(found.program, psum, names, [own & ~free for own, free in zip(found.outs, allowed, strict=True)])
+
+
+def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequence[int]) -> Program:
+    """The Program with an operation applied to each output over its axes."""
+    equations, outs = list(program.equations), []
+    for atom, flags in zip(program.outputs, wanted, strict=True):
+        for name in names_in(names, flags):
+            atom = _applied(primitive, atom, name, equations, None)
         outs.append(atom)
-    program = found.program
     return Program(program.inputs, equations, outs, program.constants, program.name, program.batch_axes)
 
 
@@ -185,7 +189,11 @@ class _Settling:
 
         def make(program: Program, ins: Flags, forced: Flags) -> tuple[Program, Flags]:
             found = settled(program, self.names, ins, self.told)
-            return found.program, united([found.outs, forced]) if forced else found.outs
+            if not forced:
+                return found.program, found.outs
+            joined = united([found.outs, forced])  # what another branch or step makes vary varies here too
+            added = [all_of & ~own if self.told else 0 for all_of, own in zip(joined, found.outs, strict=True)]
+            return _with_outputs(found.program, pvary, self.names, added), joined
 
         held = held_by(primitive, params)
         lead, ins = split(own, held.wiring.lead)

@@ -110,6 +110,14 @@ BODIES: dict[str, tuple[Callable[..., Any], P]] = {
     "carry that becomes varying": (becomes_varying, P("x")),
     "loop": (stepped, P("x")),
     "cond": (lambda w, x: lax.cond(lax.axis_index("x") > 1, lambda: (x * w).sum(1), lambda: (w.sum() * x**2).sum(1)), P("x")),
+    "branches of which one varies": (
+        lambda w, x: lax.cond(w[0] < 9, lambda c: lax.psum(c, "x") * 0.3, lambda c: c * 2, w * x[0])[:2],
+        P("x"),
+    ),
+    "a carry that only begins as varying": (
+        lambda w, x: lax.scan(lambda c, _: (lax.psum(c, "x") / 4 * w, c), w * x[0], None, length=2)[0][:2],
+        P("x"),
+    ),
     "jit": (lambda w, x: pb.jit(lambda w, x: lax.psum((w * x).sum() + w.sum(), "x") + w.sum())(w, x), P()),
     "checkpoint": (lambda w, x: pb.checkpoint(lambda w, x: lax.psum(pnp.sin(w * x).sum() + w.sum(), "x") * w.sum())(w, x), P()),
     "custom_vjp": (lambda w, x: (total(w, x) * x * w).sum(1), P("x")),
