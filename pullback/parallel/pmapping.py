@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.devices import device_put
 from pullback.api.devices import devices as all_devices
 from pullback.api.functions import INTEGERS, argument_name, check_callable, chosen_arguments, returned_leaves, wrapped
+from pullback.core.array import ShardedArray
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.errors import AxisError, ShardingError, StaticArgumentError
 from pullback.core.meshes import Mesh
-from pullback.core.shardings import P
+from pullback.core.shardings import NamedSharding, P
 from pullback.core.source import api_boundary, describe
 from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
 from pullback.numpy.axes import normal_axis
@@ -120,6 +122,8 @@ class Parallel:
         ]
         mesh = self.mesh({path: leaf.type.shape[i] for leaf, i, path in zip(leaves, places, paths) if i is not None})
         leaves = [leaf if i is None else moveaxis(leaf, i, 0) for leaf, i in zip(leaves, places)]
+        lie = [NamedSharding(mesh, P() if i is None else P(self.name)) for i in places]
+        leaves = [moved(leaf, sharding) for leaf, sharding in zip(leaves, lie)]
         statics = {i: args[i] for i in fixed}
         key = structure, tuple(places), tuple(gives), mesh, tuple([(i, param_key(x)) for i, x in statics.items()]), len(args)
         try:
@@ -188,3 +192,8 @@ class Parallel:
                 " devices. pb.vmap takes any number; PULLBACK_CPU_DEVICES divides the CPU."
             )
         return Mesh(np.array(there[:size], object), (self.name,))
+
+
+def moved(x: Any, sharding: NamedSharding) -> Any:
+    """An array that lies on another mesh, of other devices or by other names, moved to that of the sharding."""
+    return device_put(x, sharding) if x.__class__ is ShardedArray and x.sharding.mesh is not sharding.mesh else x

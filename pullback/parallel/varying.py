@@ -15,9 +15,12 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.control.custom_function import custom_pullback
 from pullback.control.holder import held_by, split
+from pullback.core.errors import ShardingError
 from pullback.core.primitive import Primitive
-from pullback.ops.collective import psum, pvary
+from pullback.core.source import source_text
+from pullback.ops.collective import axis_index, ppermute, psum, pvary
 from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
@@ -61,12 +64,16 @@ def settled(program: Program, names: Names, ins: Flags, told: bool) -> Settled:
 
 def summed_outputs(found: Settled, names: Names, allowed: Sequence[int]) -> Program:
     """The Program with its outputs summed over the axes along which they vary, but for those that are `allowed`."""
-    equations, outs = list(found.program.equations), []
-    for atom, own, free in zip(found.program.outputs, found.outs, allowed, strict=True):
-        for name in names_in(names, own & ~free):
-            atom = _applied(psum, atom, name, equations, None)
+    return _with_outputs(found.program, psum, names, [own & ~free for own, free in zip(found.outs, allowed, strict=True)])
+
+
+def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequence[int]) -> Program:
+    """The Program with an operation applied to each output over its axes."""
+    equations, outs = list(program.equations), []
+    for atom, flags in zip(program.outputs, wanted, strict=True):
+        for name in names_in(names, flags):
+            atom = _applied(primitive, atom, name, equations, None)
         outs.append(atom)
-    program = found.program
     return Program(program.inputs, equations, outs, program.constants, program.name, program.batch_axes)
 
 
@@ -81,6 +88,25 @@ def _applied(primitive: Any, atom: Atom, name: str, equations: list[Equation], l
     return out
 
 
+def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holder: str) -> None:
+    """Raise `ShardingError` for an operation between devices that not all of them come to, for which the others would wait for
+    ever: one in what devices that differ along the axes `apart` do another number of times."""
+    for equation in [equation for program in programs for equation in program.equations]:
+        primitive, params = equation.primitive, equation.params
+        if primitive.named_axes and primitive not in (pvary, axis_index):
+            own = flags_of(names, [params[field] for field in primitive.named_axes])
+            if own & apart or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
+                along = ", ".join(map(repr, names_in(names, apart)))
+                where = "" if equation.source is None else f" at {source_text(equation.source)}"
+                raise ShardingError(
+                    f"shard_map: {primitive.name} over {params['axis_name']!r}{where} is in a {holder} whose predicate may"
+                    f" differ between devices along {along}: some would come to it and wait for ever for those that do not."
+                    " Apply it outside; or make the predicate agree first (pb.lax.psum, pmax); or, if you know that it does,"
+                    " pass check_vma=False."
+                )
+        refuse_meetings(list(programs_in(params)), names, apart, holder)
+
+
 class _Settling:
     """One walk over a Program."""
 
@@ -89,6 +115,7 @@ class _Settling:
         self.told = told
         self.flags: dict[Any, int] = dict(zip(program.inputs, ins, strict=True))
         self.same: dict[Any, Atom] = {}  # what stands for a result that is an operand
+        self.pulled: set[Any] = set()  # what vjp rules are the transposes of, which nothing computes
         self.equations: list[Equation] = []
         for equation in program.equations:
             self.settle(equation)
@@ -102,9 +129,15 @@ class _Settling:
         own = tuple([self.flags.get(atom, 0) for atom in equation.inputs])
         if not self.same.keys().isdisjoint(equation.inputs):
             equation = equation.replace(inputs=tuple([self.same.get(atom, atom) for atom in equation.inputs]))
+        if primitive is aligned and equation.inputs[0] in self.pulled:  # a tangent, which varies as its value does
+            self.equations.append(equation)
+            self.flags[equation.outputs[0]] = own[1]
+            return
         if primitive is aligned:
             self.stands(equation, equation.inputs[0], own[0])
             return
+        if primitive is custom_pullback and params["pullback"].rules.jvp is None:
+            self.pulled.update(equation.outputs)
         if primitive is psum_over_varying or primitive is pvary_over_varying:
             self.replace(equation, own)
             return
@@ -156,7 +189,11 @@ class _Settling:
 
         def make(program: Program, ins: Flags, forced: Flags) -> tuple[Program, Flags]:
             found = settled(program, self.names, ins, self.told)
-            return found.program, united([found.outs, forced]) if forced else found.outs
+            if not forced:
+                return found.program, found.outs
+            joined = united([found.outs, forced])  # what another branch or step makes vary varies here too
+            added = [all_of & ~own if self.told else 0 for all_of, own in zip(joined, found.outs, strict=True)]
+            return _with_outputs(found.program, pvary, self.names, added), joined
 
         held = held_by(primitive, params)
         lead, ins = split(own, held.wiring.lead)
@@ -167,6 +204,9 @@ class _Settling:
         leading = any_of(lead)  # devices that take another branch differ in all that they compute there
         made = held.spread(tuple([flags | leading for flags in ins]), make, tested if held.test is not None else None)
         test = None if held.test is None else settled(held.test, self.names, made.ins, self.told).program
+        apart = leading if held.test is None else any_of(tested(made.ins))
+        if apart and self.told:
+            refuse_meetings((*made.programs, *([] if test is None else [test])), self.names, apart, primitive.name)
         wired = {primitive.wiring.programs, primitive.wiring.test}
         changed = self.others(held.on(made.programs, test=test), outs[0] if outs else 0, wired)
         return changed, (*lead, *made.ins), tuple([flags | leading for flags in made.outs])

@@ -100,3 +100,19 @@ def test_arguments_that_are_static_named_or_given_away() -> None:
 def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_results_of_one_are_arguments_of_another() -> None:
+    x = np.arange(64.0).reshape(8, 8)
+    made = pb.pmap(lambda x: 2 * x)(x)
+    total = lambda x: x + pb.lax.psum(x, "i")  # noqa: E731
+    np.testing.assert_array_equal(pb.pmap(total, axis_name="i")(made), 2 * x + 2 * x.sum(0))
+    np.testing.assert_array_equal(pb.pmap(total, axis_name="i", in_axes=1, out_axes=1)(made), 2 * x + 2 * x.sum(1)[:, None])
+    np.testing.assert_array_equal(pb.pmap(lambda x, y: x + y[1, 2], in_axes=(0, None), axis_name="i")(x, made), x + 20.0)
+    few = pb.pmap(total, axis_name="i", devices=pb.devices()[:1:-1], donate_argnums=0)(made[:6])
+    np.testing.assert_array_equal(few, 2 * x[:6] + 2 * x[:6].sum(0))
+    np.testing.assert_array_equal(made, 2 * x)
+    grid = pb.make_mesh((2, 4), ("a", "b"))
+    np.testing.assert_array_equal(
+        pb.pmap(total, axis_name="i")(pb.device_put(x, pb.NamedSharding(grid, pb.P("a")))), x + x.sum(0)
+    )

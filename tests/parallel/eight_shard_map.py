@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -39,6 +40,11 @@ def total_backward(kept: Any, ct: Any) -> Any:
 
 
 total.defvjp(lambda w, x: (total(w, x), (w, x)), total_backward)
+
+
+def total_in_steps(w: Any, x: Any) -> Any:
+    c = lax.scan(lambda c, _: (0.1 * total(c, x) * w, None), w, None, length=2)[0]
+    return lax.psum((c * x).sum(), "x")
 
 
 @pb.custom_jvp
@@ -104,9 +110,20 @@ BODIES: dict[str, tuple[Callable[..., Any], P]] = {
     "carry that becomes varying": (becomes_varying, P("x")),
     "loop": (stepped, P("x")),
     "cond": (lambda w, x: lax.cond(lax.axis_index("x") > 1, lambda: (x * w).sum(1), lambda: (w.sum() * x**2).sum(1)), P("x")),
+    "branches of which one varies": (
+        lambda w, x: lax.cond(w[0] < 9, lambda c: lax.psum(c, "x") * 0.3, lambda c: c * 2, w * x[0])[:2],
+        P("x"),
+    ),
+    "a carry that only begins as varying": (
+        lambda w, x: lax.scan(lambda c, _: (lax.psum(c, "x") / 4 * w, c), w * x[0], None, length=2)[0][:2],
+        P("x"),
+    ),
     "jit": (lambda w, x: pb.jit(lambda w, x: lax.psum((w * x).sum() + w.sum(), "x") + w.sum())(w, x), P()),
     "checkpoint": (lambda w, x: pb.checkpoint(lambda w, x: lax.psum(pnp.sin(w * x).sum() + w.sum(), "x") * w.sum())(w, x), P()),
     "custom_vjp": (lambda w, x: (total(w, x) * x * w).sum(1), P("x")),
+    "custom_vjp, shared": (total, P()),
+    "custom_vjp in a scan": (total_in_steps, P()),
+    "custom_vjp in a branch": (lambda w, x: lax.cond(w[0] < 9, lambda: total(w, x), lambda: w.sum()), P()),
     "custom_jvp": (lambda w, x: lax.psum(squares(w, x), "x"), P()),
     "gradient inside": (gradient_inside, P()),
     "derivative inside": (lambda w, x: pb.jvp(lambda w: lax.psum(pnp.sin(x * w).sum(), "x") * w.sum(), (w,), (w,))[1], P()),
@@ -143,7 +160,7 @@ def test_values_and_gradients_compiled_and_step_by_step(name: str) -> None:
     np.testing.assert_allclose(found[1][0], estimate, rtol=2e-2, atol=2e-2 * max(1.0, np.abs(estimate).max()))
 
 
-NO_GRADIENTS_INSIDE = [name for name in BODIES if "inside" not in name and name not in ("custom_vjp", "steps of training")]
+NO_GRADIENTS_INSIDE = [name for name in BODIES if not re.search("inside|custom_vjp|steps of training", name)]
 
 
 @pytest.mark.parametrize("name", [*NO_GRADIENTS_INSIDE, "vmap inside"])
@@ -294,6 +311,29 @@ def test_printed_programs_show_specs_and_meshes() -> None:
 # ---- errors ---------------------------------------------------------------------------------------------------------------
 
 IDENTITY: Any = lambda x: x  # noqa: E731
+APART = [
+    (
+        f"not all come to it: {name}",
+        lambda f=f: mapping(P(("a", "b")), P(("a", "b")), f=f)(BIG),
+        pb.errors.ShardingError,
+        f"{said} whose predicate may differ between devices",
+    )
+    for name, f, said in (
+        ("branch", lambda x: lax.cond(lax.axis_index("a") > 0, lambda: lax.psum(x, "a"), lambda: x), "psum over 'a' at .*cond"),
+        ("loop", lambda x: lax.while_loop(lambda c: c[0, 0] < 9, lambda c: lax.pmax(c, "b") + 1, x), "pmax .* while_loop"),
+        (
+            "test",
+            lambda x: lax.while_loop(lambda c: (c * lax.psum(c, "a")).sum() < 9, lambda c: c + 1, x),
+            "psum .* while_loop",
+        ),
+        ("call", lambda x: lax.cond(x[0, 0] > 0, pb.jit(lambda: lax.all_gather(x, "b")[0]), lambda: x), "all_gather .* cond"),
+        (
+            "pairs",
+            lambda x: lax.cond(lax.axis_index("b") > 0, lambda: lax.ppermute(x, "a", [(0, 1)]), lambda: x),
+            "ppermute .*",
+        ),
+    )
+]
 REFUSED: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
     (
         "varies",
@@ -329,6 +369,7 @@ REFUSED: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         pb.errors.ShardingError,
         "inside another",
     ),
+    *APART,
     ("no mesh at all", lambda: pb.shard_map(IDENTITY, mesh=3, in_specs=P(), out_specs=P()), TypeError, "takes a mesh"),  # type: ignore[arg-type]
 ]
 
@@ -341,6 +382,12 @@ def mapping(in_specs: Any, out_specs: Any, f: Any = IDENTITY, **options: Any) ->
 def test_errors_name_what_is_wrong(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+def test_branches_that_devices_take_apart_along_another_axis() -> None:
+    f = mapping(P("b", "a"), P("b", "a"), f=lambda x: lax.cond(lax.axis_index("b") > 1, lambda: lax.psum(x, "a"), lambda: x))
+    half = BIG[32:, :8] + BIG[32:, 8:]
+    np.testing.assert_allclose(f(BIG), np.concatenate([BIG[:32], np.concatenate([half, half], 1)]), rtol=1e-6)
 
 
 def test_a_result_that_varies_in_part() -> None:
