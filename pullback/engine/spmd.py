@@ -28,6 +28,7 @@ from pullback.core.array import (
 )
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
+from pullback.core.forks import lock_across_forks
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
 from pullback.core.types import ArrayType
@@ -110,6 +111,17 @@ def from_pieces(there: Any, pieces: Sequence[Any], type: ArrayType, sharding: Na
     return there.batched_put(aval, raw, given, raws, True, False, enable_x64=True)
 
 
+def parts_of(raw: Any) -> Sequence[Any]:
+    """The buffers of the parts of a buffer. jaxlib makes the list at the first question, and lets other threads run
+    meanwhile: of two that ask at once each would put all parts into it, for good."""
+    with _dividing:
+        found: Sequence[Any] = raw._arrays
+        return found
+
+
+_dividing = lock_across_forks()
+
+
 def pieces_of(there: Any, array: ShardedArray) -> dict[Device, Array]:
     """The parts of an array that devices of this process hold, as Arrays."""
     lib, raw = jaxlib(), later_buffer(array)
@@ -121,11 +133,11 @@ def pieces_of(there: Any, array: ShardedArray) -> dict[Device, Array]:
     if there is spanning.backend:  # what this process computes by itself it computes by another client, in the same memory
         wait_for_peers(raw)
         alone = backend(there.platform)
-        for device, piece in zip(local, raw._arrays, strict=True):
+        for device, piece in zip(local, parts_of(raw), strict=True):
             own = alone.put(_seen(there, piece, type), type, alone.devices.index(device))
             held[device] = PlacedArray(type, None, own)
         return held
-    for device, piece in zip(local, raw._arrays, strict=True):
+    for device, piece in zip(local, parts_of(raw), strict=True):
         own = lib.jax.ArrayImpl(there.aval(type), there.sharding_of(device), [piece], True, _skip_checks=True)
         held[device] = PlacedArray(type, None, own)
     return held
@@ -152,9 +164,9 @@ def gathered(there: Any, array: ShardedArray) -> HostArray | None:
         return np.empty(type.shape, type.dtype)
     local = [place for device, place in zip(sharding.devices, sharding.places(type.shape)) if device.is_local]
     if sharding.is_fully_replicated:
-        return _seen(there, raw._arrays[0], type).copy()
+        return _seen(there, parts_of(raw)[0], type).copy()
     out = np.empty(type.shape, type.dtype)
-    for place, piece in zip(local, raw._arrays, strict=True):
+    for place, piece in zip(local, parts_of(raw), strict=True):
         out[place] = _seen(there, piece, type)
     return out
 

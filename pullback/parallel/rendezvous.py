@@ -62,13 +62,20 @@ def find_place(address: str | None, count: int | None, rank: int | None, environ
 
     Raises:
         WorldError: neither says it.
-        ValueError: a number is no such number, or the address none.
+        ValueError: a number is no such number, or the address none. TypeError: what was given is neither.
     """
     epoch = int(environment.get("PULLBACK_EPOCH", "0"))
     if epoch:  # who formed the world anew has other numbers than were given at first
         names = ("PULLBACK_COORDINATOR", "PULLBACK_PROCESS_ID", "PULLBACK_NUM_PROCESSES")
         coordinator, number, total = [environment[name] for name in names]
         return Place(coordinator, int(number), int(total), epoch)
+    for name, value, kind in (
+        ("coordinator_address", address, str),
+        ("num_processes", count, int),
+        ("process_id", rank, int),
+    ):
+        if not (value is None or isinstance(value, kind)) or isinstance(value, bool):
+            raise TypeError(f"{name} is of type {kind.__name__}, not {type(value).__name__}: {value!r}.")
     if rank is None or count is None:
         found = next((one for one in ENVIRONMENTS if one[1] in environment and one[2] in environment), None)
         if found is None:
@@ -77,8 +84,8 @@ def find_place(address: str | None, count: int | None, rank: int | None, environ
                 "Which process is this, and of how many? Give initialize num_processes and process_id, or start the program by"
                 f" `python -m pullback.launch -n 4 script.py`, or by what sets two of these variables: {looked}."
             )
-        rank = int(environment[found[1]]) if rank is None else rank
-        count = int(environment[found[2]]) if count is None else count
+        rank = _number(environment, found[1]) if rank is None else rank
+        count = _number(environment, found[2]) if count is None else count
     if address is None:
         address = environment.get("PULLBACK_COORDINATOR") or _slurm_address(environment)
     if address is None:
@@ -93,6 +100,13 @@ def find_place(address: str | None, count: int | None, rank: int | None, environ
     return Place(address, rank, count)
 
 
+def _number(environment: Mapping[str, str], name: str) -> int:
+    try:
+        return int(environment[name])
+    except ValueError:
+        raise ValueError(f"The environment variable {name} is to be a whole number, not {environment[name]!r}.") from None
+
+
 def _slurm_address(environment: Mapping[str, str]) -> str | None:
     """The first host of a job step, and a port by the number of the job: `node[003-006,9],other` begins with node003."""
     nodes, job = environment.get("SLURM_STEP_NODELIST"), environment.get("SLURM_JOB_ID")
@@ -100,7 +114,7 @@ def _slurm_address(environment: Mapping[str, str]) -> str | None:
         return None
     first = re.match(r"([^\[,]+)(?:\[([^\],-]+)[^\]]*\]([^,]*))?", nodes)
     host = "".join([part or "" for part in first.groups()]) if first else nodes
-    return join_address(host, SLURM_PORTS[int(job) % len(SLURM_PORTS)])
+    return join_address(host, SLURM_PORTS[_number(environment, "SLURM_JOB_ID") % len(SLURM_PORTS)])
 
 
 def start_keeper(listener: socket.socket, count: int, timeout: float, heartbeat: float) -> int:

@@ -116,7 +116,7 @@ def initialize(
 
     Raises:
         WorldError: processes are missing, were started twice, or differ in their versions; or this one has computed already.
-        ValueError: a number or an address cannot be.
+        ValueError: a number or an address cannot be. TypeError: an argument is of another type.
 
     Example:
         >>> pb.distributed.is_initialized()
@@ -125,8 +125,13 @@ def initialize(
     with _joining:
         if _worlds or processes.owners:
             raise WorldError("This process belongs to a world already: pb.distributed.initialize is called once.")
-        if not (initialization_timeout > 0 and heartbeat_timeout_seconds > 0):
-            raise ValueError("initialization_timeout and heartbeat_timeout_seconds are numbers of seconds above 0.")
+        times: dict[str, Any] = {
+            "initialization_timeout": initialization_timeout,
+            "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
+        }
+        for name, seconds in times.items():
+            if isinstance(seconds, str) or not seconds > 0:
+                raise ValueError(f"{name} is a number of seconds above 0, not {seconds!r}.")
         place = find_place(coordinator_address, num_processes, process_id, os.environ)
         alone = distributed.start_alone()
         starts = place.rank == 0 and place.epoch == 0 and "PULLBACK_KEEPER" not in os.environ

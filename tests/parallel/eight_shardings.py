@@ -423,3 +423,28 @@ def test_many_calls_at_once_end() -> None:
     for thread in threads:
         thread.join()
     np.testing.assert_allclose([float(one) for one in results], float(last), rtol=1e-6)
+
+
+def test_threads_that_look_at_the_parts_at_once() -> None:
+    """jaxlib lists the parts of a result at the first question, and two threads that ask at once both fill its list."""
+    f = pb.jit(lambda x: x + 1)
+    host = np.arange(16, dtype="f4")
+    x = pb.device_put(host, on(LINE, "x"))
+    failures: list[object] = []
+
+    def look(y: pb.Array, together: threading.Barrier) -> None:
+        together.wait()
+        try:
+            parts = [np.asarray(shard.data) for shard in y.addressable_shards]
+            np.testing.assert_array_equal(np.concatenate(parts), host + 1)
+        except Exception as error:
+            failures.append(error)
+
+    for _ in range(60):
+        y, together = pb.block_until_ready(f(x)), threading.Barrier(4)
+        threads = [threading.Thread(target=look, args=(y, together)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failures

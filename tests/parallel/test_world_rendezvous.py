@@ -13,7 +13,7 @@ from pullback.core.errors import Fenced, PeerLost, ProgramsDiffer, WorldError
 from pullback.parallel import keeper, liveness, messages, rendezvous
 from pullback.parallel.rendezvous import Place, find_place, listen, meet
 from pullback.parallel.stopping import Stopping
-from pullback.parallel.world import World, compare
+from pullback.parallel.world import World, compare, initialize
 
 
 class Running:
@@ -373,7 +373,12 @@ WRONG = [
     ("h", 2, 0, {}, ValueError, "host:port"),
     ("h:70000", 2, 0, {}, ValueError, "host:port"),
     ("h:0", 2, 0, {}, ValueError, "Port 0"),
-    ("h:1", None, None, {"PULLBACK_PROCESS_ID": "x", "PULLBACK_NUM_PROCESSES": "2"}, ValueError, "'x'"),
+    ("h:1", None, None, {"PULLBACK_PROCESS_ID": "x", "PULLBACK_NUM_PROCESSES": "2"}, ValueError, "PULLBACK_PROCESS_ID .*'x'"),
+    ("h:1", 2, None, {"SLURM_PROCID": "", "SLURM_STEP_NUM_TASKS": "2"}, ValueError, "SLURM_PROCID .*''"),
+    ("h:1", "2", 0, {}, TypeError, "num_processes is of type int, not str"),
+    ("h:1", 2.0, 0, {}, TypeError, "num_processes is of type int, not float"),
+    ("h:1", 2, True, {}, TypeError, "process_id is of type int, not bool"),
+    (b"h:1", 2, 0, {}, TypeError, "coordinator_address is of type str, not bytes"),
 ]
 
 
@@ -381,6 +386,13 @@ WRONG = [
 def test_what_is_missing_or_wrong(address, count, rank, environment, kind, said):
     with pytest.raises(kind, match=said):
         find_place(address, count, rank, environment)
+
+
+@pytest.mark.parametrize("name", ["initialization_timeout", "heartbeat_timeout_seconds"])
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "5"])
+def test_wrong_times(name, seconds):
+    with pytest.raises(ValueError, match=f"{name} is a number of seconds above 0, not "):
+        initialize("h:1", 2, 0, **{name: seconds})
 
 
 def test_addresses():
