@@ -146,6 +146,10 @@ def _leaf(value: Any, path: str, arrays: list[tuple[str, Any]]) -> Node:
         raise LeafError(f"{path} is traced: it has no values yet. Save what a compiled function returns, and not inside it.")
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype == float0:
         return {"kind": "float0", "shape": list(value.shape)}
+    if isinstance(value, np.ma.MaskedArray):
+        raise LeafError(
+            f"{path} is a masked array, whose mask a checkpoint cannot hold: fill it (.filled), or save both apart."
+        )
     if isinstance(value, (Array, np.ndarray, np.generic)):
         kind = "array" if isinstance(value, Array) else "numpy" if isinstance(value, np.ndarray) else "scalar"
         if not isinstance(value, Array) and value.dtype.newbyteorder("=") not in SHORT_NAMES:

@@ -50,7 +50,7 @@ def _job(directory: Any, tree: Any, step: int, options: dict[str, Any]) -> _Job:
             value is None and name != "step"
         ):
             raise ValueError(f"save's {name} is an integer of at least {least}, but got {value!r}.")
-    if not 0 <= options["compression"] <= 22:
+    if type(options["compression"]) is not int or not 0 <= options["compression"] <= 22:
         raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {options['compression']!r}.")
     if options["keep_every"] is not None and options["keep"] is None:
         raise ValueError("save's keep_every says what keep spares: without keep, everything is kept.")
@@ -98,8 +98,8 @@ def save(
         The path of the version.
 
     Raises:
-        CheckpointError: there is a version of this step; it cannot be written; or an earlier `save_async` failed, and nobody
-            has asked for its result.
+        CheckpointError: there is a version of this step; it cannot be written; another thread is writing it; or an earlier
+            `save_async` failed, and nobody has asked for its result. OSError: the directory cannot be made or written to.
         LeafError: a leaf cannot be saved. DtypeError: nor can arrays of its dtype.
         ValueError: an option is out of its range.
         MissingPackage: tensorstore is not installed.
@@ -331,8 +331,14 @@ class _Version:
         if self.rank == 0:
             versions.clean(self.job.directory, _in_flight)
             name = versions.new_name(self.job.directory, self.job.step, self.job.overwrite)
-            self.partial = os.path.join(self.job.directory, f"{name}.partial")
-            _in_flight.add(self.partial)
+            partial = os.path.join(self.job.directory, f"{name}.partial")
+            with _lock:
+                if partial in _in_flight:
+                    raise CheckpointError(
+                        f"Another thread is writing a checkpoint of step {self.job.step} in {self.job.directory}."
+                    )
+                _in_flight.add(partial)
+            self.partial = partial  # from here on this one deletes it if anything fails
             versions.begin(self.job.directory, name)
 
     def fill(self) -> None:
@@ -456,6 +462,8 @@ def _write_arrays(job: _Job, partial: str) -> dict[str, Any]:
             for one, size in writes:
                 one.result()
                 advance(size)
+        except ValueError as error:  # so tensorstore says that a disk is full
+            raise CheckpointError(f"{partial} cannot be written: {error}") from error
         finally:  # files are deleted only when nothing is written any more
             for one in [*opened, *[one for one, _ in writes]]:
                 one.exception()

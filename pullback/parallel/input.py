@@ -137,9 +137,7 @@ class Batches:
 
     def __next__(self) -> Any:
         if self._over is not None:
-            if isinstance(self._over, StopIteration):
-                raise StopIteration
-            raise RuntimeError(f"These batches ended with {self._over!r}. Make them again, with start={self.step}.")
+            raise self._end(self._over)
         try:
             if self._thread is None:
                 batch = next(self._made)
@@ -150,7 +148,7 @@ class Batches:
                 self._free.put(_GO)
         except BaseException as error:
             if self._thread is None or not isinstance(error, KeyboardInterrupt):  # one that comes while it waits loses nothing
-                self._over = error
+                self._over = self._over or error
             raise
         self.step += 1
         return batch
@@ -160,6 +158,14 @@ class Batches:
         while True:
             with contextlib.suppress(queue.Empty):
                 return self._ready.get(timeout=LISTENING)  # type: ignore[no-any-return]
+            if self._over is not None:  # another thread has met the end, or closed these
+                return None, self._end(self._over)
+
+    def _end(self, over: BaseException) -> BaseException:
+        """What is raised after the end."""
+        if isinstance(over, StopIteration):
+            return StopIteration()
+        return RuntimeError(f"These batches ended with {over!r}. Make them again, with start={self.step}.")
 
     def close(self) -> None:
         """End, and wait for the thread, which ends when it has made the batch that it is making.
@@ -371,6 +377,12 @@ def _memory(shape: tuple[int, ...], dtype: Any, path: str) -> Any:
         raise DtypeError(f"{path} has the dtype {dtype}, which no array can have.") from error
 
 
+def _host(leaf: Any, path: str) -> Any:
+    if isinstance(leaf, np.ma.MaskedArray):
+        raise LeafError(f"{path} is a masked array, whose mask would be lost: fill it (.filled), or pass the mask besides.")
+    return np.asarray(host_of(leaf) if isinstance(leaf, Array) else leaf)
+
+
 class _Columns(_Table):
     """A tree of arrays, whose rows are along their first axes."""
 
@@ -396,7 +408,7 @@ class _Columns(_Table):
     def take(self, rows: Rows) -> tuple[list[Any], Any]:
         taken = []
         for leaf, path in zip(self.leaves, self.paths):
-            host = np.asarray(host_of(leaf) if isinstance(leaf, Array) else leaf)
+            host = _host(leaf, path)
             rows_there = host[rows]  # of a slice, and of a memory map, only a view
             into = _memory(rows_there.shape, host.dtype, path)
             into[...] = rows_there
@@ -430,7 +442,7 @@ def _stacked(values: Sequence[Any], path: str, numbers: Sequence[int]) -> Any:
     hosts = []
     for value, number in zip(values, numbers):
         if isinstance(value, (np.ndarray, np.generic, Array)):
-            hosts.append(np.asarray(host_of(value) if isinstance(value, Array) else value))
+            hosts.append(_host(value, path))
         elif isinstance(value, tuple(PYTHON_KINDS)):
             hosts.append(np.asarray(value, default_dtype(scalar_kind(value))))  # type: ignore[arg-type]
         else:

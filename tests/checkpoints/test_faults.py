@@ -278,3 +278,57 @@ def failing_in(failing: int, write: Any) -> Any:
         return write(*args)
 
     return wrapped
+
+
+def test_threads_that_write_the_same_version_at_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is refused, and takes nothing away from the first."""
+    refused: list[str] = []
+    write = saving._write_arrays
+
+    def interrupted(job: Any, partial: str) -> Any:
+        def second() -> None:
+            try:
+                pb.checkpoint.save(tmp_path, TREE, step=1)
+            except pb.errors.CheckpointError as error:
+                refused.append(str(error))
+
+        files = write(job, partial)
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        return files
+
+    monkeypatch.setattr(saving, "_write_arrays", interrupted)
+    pb.checkpoint.save(tmp_path, TREE, step=1)
+    assert len(refused) == 1 and "Another thread is writing" in refused[0]
+    np.testing.assert_array_equal(pb.checkpoint.restore(tmp_path)["w"], TREE["w"])
+
+
+FULL = """
+import os, resource
+import numpy as np, pullback as pb
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+pb.checkpoint.save(os.environ["WHERE"], np.ones(4), step=1)
+for ocdbt in (False, True):
+    try:
+        pb.checkpoint.save(os.environ["WHERE"], np.random.default_rng(0).normal(size=1 << 18), step=2, ocdbt=ocdbt)
+    except pb.errors.CheckpointError as error:
+        assert "cannot be written" in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+assert pb.checkpoint.steps(os.environ["WHERE"]) == [1] and pb.checkpoint.restore(os.environ["WHERE"]).sum() == 4
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of files are the system's")
+def test_a_full_disk(tmp_path: pathlib.Path) -> None:
+    found = run(FULL, WHERE=str(tmp_path))
+    assert found.returncode == 0, found.stderr
+
+
+def test_masked_arrays_and_wrong_levels_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(pb.errors.LeafError, match=r"tree\['x'\] is a masked array"):
+        pb.checkpoint.save(tmp_path, {"x": np.ma.array([1, 2], mask=[0, 1])})
+    for level in (True, "zstd", 1.5, 23, -1):
+        with pytest.raises(ValueError, match="level of zstd"):
+            pb.checkpoint.save(tmp_path, TREE, compression=level)  # type: ignore[arg-type]

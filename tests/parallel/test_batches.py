@@ -275,3 +275,37 @@ def test_a_ctrl_c_comes_out_and_loses_no_batch() -> None:
 def test_the_process_ends_while_batches_are_made() -> None:
     done = run("import numpy as np, pullback as pb\nfound = pb.parallel.batches(np.arange(9), 3, epochs=None)\nnext(found)")
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "source", [np.ma.array([1, 2], mask=[0, 1]), [np.ma.array([1, 2], mask=[0, 1])] * 2], ids=["array", "rows"]
+)
+def test_masks_are_not_lost(source: Any) -> None:
+    with pytest.raises(pb.errors.LeafError, match="is a masked array"):
+        list(pb.parallel.batches(source, 2, prefetch=0))
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_all_threads_that_share_an_iterator_end(closes: bool) -> None:
+    go_on, found = threading.Event(), []
+
+    def rows() -> Iterator[int]:
+        yield from range(4)
+        go_on.wait()
+
+    shared = pb.parallel.batches(rows(), 2)
+
+    def take() -> None:
+        found.extend([batch.tolist() for batch in shared])
+
+    threads = [threading.Thread(target=take, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    if closes:
+        threading.Timer(0.2, go_on.set).start()
+        shared.close()
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert not any([thread.is_alive() for thread in threads])
+    assert closes or sorted(found) == [[0, 1], [2, 3]]
