@@ -6,6 +6,7 @@ numbers. So everything here goes by NamedShardings, which are compared before an
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import math
 from collections.abc import Callable, Sequence
@@ -181,6 +182,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return array.alias()
         if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
             pieces = [piece._buffer for piece in pieces_of(there, array).values()]
+            array.lent = True
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
         if array.is_fully_addressable:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
@@ -321,12 +323,15 @@ class SpmdExecutable(XlaExecutable):
         look at is copied first."""
         buffers, donors = [], []
         flags = self.given
-        for one, own, gives in zip(given, self.takes, flags, strict=True):
+        # XLA ends the process if it is given a donated buffer twice in a call
+        raws = [later_buffer(one) if gives and isinstance(one, ShardedArray) else one for one, gives in zip(given, flags)]
+        uses = collections.Counter(map(id, [*raws, *self.constants]))
+        for one, raw, own, gives in zip(given, raws, self.takes, flags, strict=True):
             if not gives:
                 buffers.append(one)
                 continue
             donors.append(one)
-            if isinstance(one, ShardedArray) and one.lent:
+            if isinstance(one, ShardedArray) and (one.lent or uses[id(raw)] > 1):
                 buffers.append(copied(self.backend, one))
             else:
                 buffers.append(self._buffer_on_mesh(one, own))

@@ -206,6 +206,40 @@ def test_donation_frees_and_reuses() -> None:
     compiled(list(twice), x)
 
 
+@pytest.mark.parametrize("numbers", [0, 1, (0, 1)])
+def test_donated_and_taken_twice(numbers: Any) -> None:
+    """XLA ends the process if the memory of an argument is given away and used in the same call."""
+    f = pb.jit(lambda x, y: (x + 1, y * 2), donate_argnums=numbers)
+    grid, values = pb.make_mesh((8, 1), ("x", "y")), X.astype("f4")
+    for first, second in ((0, 0), (0, 1), (1, 0)) * 2:
+        x = pb.jit(lambda x: x + 0)(pb.device_put(values, on(grid, "x")))
+        both = [x, pb.device_put(x, on(grid, "x", "y")) if second != first else x]  # the same parts by another name
+        one, two = f(both[first], both[second])
+        np.testing.assert_array_equal(np.asarray(one), values + 1)
+        np.testing.assert_array_equal(np.asarray(two), values * 2)
+
+
+def test_parts_by_another_name_outlive_a_donation() -> None:
+    grid, values = pb.make_mesh((8, 1), ("x", "y")), X.astype("f4")
+    x = pb.jit(lambda x: x + 0)(pb.device_put(values, on(grid, "x")))
+    renamed = pb.device_put(x, on(grid, "x", "y"))
+    pb.jit(lambda x: x + 1, donate_argnums=0)(x)
+    np.testing.assert_array_equal(np.asarray(renamed), values)
+
+
+@pytest.mark.parametrize("config", [((-1, 2, 1), (0, -2, 2)), ((0, 0, 0), (-1, 0, 1)), ((-3, -1, 2), (-2, 0, 0))], ids=str)
+def test_pads_that_cut_off_in_front_and_spread(config: Any) -> None:
+    """XLA's partitioner (jaxlib 0.10.2) ends the process at a negative low edge beside interior padding."""
+    values = RNG.normal(size=(16, 8)).astype("f4")
+
+    def f(x: Any) -> Any:
+        return pb.lax.pad(x, np.float32(7), config)
+
+    for spec in (P("data", "model"), P(None, "model"), P("model")):
+        one = pb.jit(f)(pb.device_put(values, pb.NamedSharding(GRID, spec)))
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(f(values)))
+
+
 def test_in_shardings() -> None:
     f = pb.jit(lambda x, y: x @ y, in_shardings=(on(GRID, "data"), None), out_shardings=on(GRID, None, "model"))
     a, b = RNG.normal(size=(8, 4)).astype("f4"), RNG.normal(size=(4, 8)).astype("f4")
