@@ -194,6 +194,7 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return array.alias()
         if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
             pieces = [piece._buffer for piece in pieces_of(there, array).values()]
+            array.lent = True
             return ShardedArray(type, sharding, from_pieces(there, pieces, type, sharding), lent=True)
         if array.is_fully_addressable:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
@@ -334,7 +335,7 @@ class SpmdExecutable(XlaExecutable):
         look at is copied first."""
         buffers, donors = [], []
         raws = [later_buffer(one) if isinstance(one, ShardedArray) else one for one in given]
-        times = Counter(map(id, raws))
+        times = Counter(map(id, [*raws, *self.constants]))  # XLA ends the process if it is given a donated buffer twice
         for one, own, gives, raw in zip(given, self.takes, self.given, raws, strict=True):
             if not gives:
                 buffers.append(one)

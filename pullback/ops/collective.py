@@ -36,6 +36,7 @@ from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.families import check_kinds
 from pullback.ops.index import take
 from pullback.ops.literals import literal
+from pullback.ops.ordering import from_order, in_order
 from pullback.ops.reduce import reduce_max, reduce_min
 from pullback.ops.shape import concatenate, in_front, reshape, squeeze, transpose
 
@@ -216,31 +217,6 @@ def extreme_across(operation, reduction):
         return number if kind(x.dtype) != "f" else from_order(write, number, x.dtype)
 
     return across
-
-
-WIDE = {4: (np.dtype(np.float32), np.dtype(np.int32)), 8: (np.dtype(np.float64), np.dtype(np.int64))}
-
-
-def in_order(write, x, operation):
-    """Floats as integers in the same order, in which NaN is beyond all others: XLA's own extremes between devices lose NaN."""
-    floats, integers = WIDE[max(4, x.dtype.itemsize)]
-    value = write.convert(x, floats)
-    number = reflected(write, write.bitcast(value, integers))
-    limits = np.iinfo(integers)
-    beyond = write.like(number, limits.max if operation == "stablehlo.maximum" else limits.min)
-    return write.select(write.compare("NE", value, value), beyond, number)
-
-
-def from_order(write, number, dtype):
-    """The floats that `in_order` made integers of."""
-    floats, _ = WIDE[number.dtype.itemsize]
-    return write.convert(write.bitcast(reflected(write, number), floats), dtype)
-
-
-def reflected(write, number):
-    """The bits of a float as an integer that rises with it, and back: negative ones are turned around."""
-    turned = write.elementwise("stablehlo.xor", number, write.like(number, np.iinfo(number.dtype).max))
-    return write.select(write.compare("LT", number, write.like(number, 0)), turned, number)
 
 
 @primitive

@@ -22,6 +22,7 @@ from pullback.ops.convert import convert_element_type
 from pullback.ops.families import Reduction, check_kinds, reducing, without
 from pullback.ops.formulas import Written
 from pullback.ops.literals import literal
+from pullback.ops.ordering import extreme
 from pullback.ops.shape import concatenate, reshape, transpose
 from pullback.ops.shape import slice as slice_of
 from pullback.stablehlo.writer import TensorType
@@ -112,6 +113,8 @@ def _extreme(combine, name, start):
     evaluate, plain = reducing(combine, name, start)
 
     def lower(primitive, write, x, *, axes):
+        if write.partitioned and kind(x.dtype) == "f":
+            return extreme(write, name, x, start(x.dtype), axes)
         found = _natively(write, x)
         return plain(primitive, write, x, axes=axes) if found is None else found
 
@@ -211,10 +214,10 @@ class Where(Reduction):
         yield (rng.normal(size=(0, 3)),), {"axis": 1, "index_dtype": canonical("uint8")}
 
 
-def _first_where(write, x, extreme, axis, index_dtype):
+def _first_where(write, x, found_extreme, axis, index_dtype):
     """The least index along `axis` at which x is extreme, or NaN."""
     others = tuple([i for i in range(len(x.shape)) if i != axis])
-    found = write.compare("EQ", x, write.broadcast(extreme, x.shape, others))
+    found = write.compare("EQ", x, write.broadcast(found_extreme, x.shape, others))
     if x.dtype.kind in "fV":
         found = write.elementwise("stablehlo.or", found, write.compare("NE", x, x))
     indices = TensorType(x.shape, np.dtype(np.int32))
@@ -253,7 +256,7 @@ def finding(find, name, start):
         found = _natively(write, x)
         if found is not None:
             return found
-        return _first_where(write, x, write.reduce(name, x, start(x.dtype), (axis,)), axis, index_dtype)
+        return _first_where(write, x, extreme(write, name, x, start(x.dtype), (axis,)), axis, index_dtype)
 
     return evaluate, lower
 

@@ -21,7 +21,7 @@ from pullback.ops.create import full
 from pullback.ops.families import Moving, all_but, check_axes, only_the_last, up, without
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import same_dtype
-from pullback.stablehlo.writer import i64s
+from pullback.stablehlo.writer import TensorType, i64s
 
 
 def in_front(x, axis, size):
@@ -269,8 +269,17 @@ class pad(Moving):
 
     def lower(write, x, value, *, padding_config):
         low, high, between = ([config[i] for config in padding_config] for i in range(3))
+        cut = [0] * len(low)
+        if write.partitioned and any([one < 0 < gap for one, gap in zip(low, between)]):
+            cut = [builtins.max(-one, 0) for one in low]  # XLA's partitioner ends the process unless they are cut off later
+            low = [one + off for one, off in zip(low, cut)]
         given = {"edge_padding_low": i64s(low), "edge_padding_high": i64s(high), "interior_padding": i64s(between)}
-        return write.op("stablehlo.pad", [x, value], **given)
+        if not any(cut):
+            return write.op("stablehlo.pad", [x, value], **given)
+        sizes = [padded_size(size, *config) for size, config in zip(x.shape, zip(low, high, between))]
+        out = write.op("stablehlo.pad", [x, value], TensorType(tuple(sizes), x.dtype), **given)
+        ends = {"start_indices": i64s(cut), "limit_indices": i64s(sizes), "strides": i64s([1] * len(cut))}
+        return write.op("stablehlo.slice", [out], **ends)
 
     def transpose(cotangent, x, value, *, padding_config):
         inner = unpad(cotangent, type_of(x).shape, padding_config)

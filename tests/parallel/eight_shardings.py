@@ -211,6 +211,40 @@ def test_donation_frees_and_reuses() -> None:
         np.testing.assert_allclose(np.asarray(product), (X + 1.0) ** 2, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("numbers", [0, 1, (0, 1)])
+def test_donated_and_taken_twice(numbers: Any) -> None:
+    """XLA ends the process if the memory of an argument is given away and used in the same call."""
+    f = pb.jit(lambda x, y: (x + 1, y * 2), donate_argnums=numbers)
+    grid, values = pb.make_mesh((8, 1), ("x", "y")), X.astype("f4")
+    for first, second in ((0, 0), (0, 1), (1, 0)) * 2:
+        x = pb.jit(lambda x: x + 0)(pb.device_put(values, on(grid, "x")))
+        both = [x, pb.device_put(x, on(grid, "x", "y")) if second != first else x]  # the same parts by another name
+        one, two = f(both[first], both[second])
+        np.testing.assert_array_equal(np.asarray(one), values + 1)
+        np.testing.assert_array_equal(np.asarray(two), values * 2)
+
+
+def test_parts_by_another_name_outlive_a_donation() -> None:
+    grid, values = pb.make_mesh((8, 1), ("x", "y")), X.astype("f4")
+    x = pb.jit(lambda x: x + 0)(pb.device_put(values, on(grid, "x")))
+    renamed = pb.device_put(x, on(grid, "x", "y"))
+    pb.jit(lambda x: x + 1, donate_argnums=0)(x)
+    np.testing.assert_array_equal(np.asarray(renamed), values)
+
+
+@pytest.mark.parametrize("config", [((-1, 2, 1), (0, -2, 2)), ((0, 0, 0), (-1, 0, 1)), ((-3, -1, 2), (-2, 0, 0))], ids=str)
+def test_pads_that_cut_off_in_front_and_spread(config: Any) -> None:
+    """XLA's partitioner (jaxlib 0.10.2) ends the process at a negative low edge beside interior padding."""
+    values = RNG.normal(size=(16, 8)).astype("f4")
+
+    def f(x: Any) -> Any:
+        return pb.lax.pad(x, np.float32(7), config)
+
+    for spec in (P("data", "model"), P(None, "model"), P("model")):
+        one = pb.jit(f)(pb.device_put(values, pb.NamedSharding(GRID, spec)))
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(f(values)))
+
+
 def test_in_shardings() -> None:
     f = pb.jit(lambda x, y: x @ y, in_shardings=(on(GRID, "data"), None), out_shardings=on(GRID, None, "model"))
     a, b = RNG.normal(size=(8, 4)).astype("f4"), RNG.normal(size=(4, 8)).astype("f4")
@@ -353,6 +387,21 @@ def test_blocks_that_begin_outside(start: int, dtype: str) -> None:
         if start >= 0:
             four = pb.jit(lambda x, t: pnp.take(x, pnp.stack([t, t]), axis=0, mode="clip"))(x, t)
             np.testing.assert_array_equal(np.asarray(four), read[:2])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2])
+@pytest.mark.parametrize("hole", [np.nan, np.inf, -np.inf, -0.0])
+def test_extremes_keep_nan(dtype: Any, hole: float) -> None:
+    """XLA's all-reduce of extremes on the CPU (jaxlib 0.10.2) loses NaN."""
+    values = np.arange(-4.0, 12.0).reshape(8, 2).astype(dtype)
+    values[5, 1] = hole
+    for sharding in (on(LINE, "x"), on(GRID, "model", "data"), on(GRID, None, "data")):
+        x = pb.device_put(values, sharding)
+        for name, axis in itertools.product(("max", "min", "argmax", "argmin"), (None, 0, 1)):
+            found = np.asarray(pb.jit(lambda x: getattr(pnp, name)(x, axis=axis))(x)).astype("f8")
+            np.testing.assert_array_equal(found, getattr(np, name)(values.astype("f8"), axis=axis), f"{name} {axis}")
+    empty = pb.device_put(np.zeros((0, 8), "f4"), on(LINE, None, "x"))
+    assert np.asarray(pb.jit(lambda x: pnp.max(x, axis=0, initial=-np.inf))(empty)).tolist() == [-np.inf] * 8
 
 
 def test_python_functions_run_once() -> None:
