@@ -91,8 +91,7 @@ def lying(fun: Function, leaves: Sequence[Any], wanted: Wanted, paths: Callable[
         ShardingMismatch: an argument lies on devices in another way. UnevenShard: it cannot be divided so.
     """
     if not wanted:
-        types = [leaf.placed_type if leaf.__class__ is ShardedArray else leaf.type for leaf in leaves]
-        return on_one_mesh(types)
+        return on_one_mesh([*map(placed_type, leaves)])
     found = []
     for i, (leaf, want) in enumerate(zip(leaves, wanted, strict=True)):
         own = leaf.sharding if isinstance(leaf, (ShardedArray, PlacedArray)) else None

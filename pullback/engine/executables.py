@@ -16,6 +16,12 @@ from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.program.program import Program
 
+# On the CPU, programs that cost each device this much or more, some 10 ms, run beside Python. For shorter ones it takes too
+# long to hand the work to another thread, and to learn that it has been done: 60 to 100 us, more where the processor has other
+# work.
+LONG_FLOPS = 500_000_000
+LONG_BYTES = 500_000_000
+
 
 def kept_inputs(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> tuple[int, ...]:
     """The numbers of the inputs that an executable takes: those that the Program reads, and those that are donated to it."""

@@ -33,22 +33,12 @@ from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable, agree_over, backend, backend_over, spanning
-from pullback.engine.executables import XlaExecutable
+from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
-from pullback.engine.waiting import run_with_peers, wait_for, wait_for_peers
+from pullback.engine.waiting import is_ready, run_with_peers, wait_for, wait_for_peers
 from pullback.program.cost import cost
-
-# Programs that cost each device less than this, some 10 ms, are waited for where they are called: to have another thread wait,
-# so that Ctrl-C is heard, takes 60 to 100 us.
-SHORT_FLOPS = 500_000_000
-SHORT_BYTES = 500_000_000
-
-
-def is_ready(raw: Any) -> bool:
-    """Whether a buffer has been computed, or is gone."""
-    return bool(raw.is_deleted() or raw.is_ready())
 
 
 def _is_local(mesh: Mesh) -> bool:
@@ -252,7 +242,7 @@ class SpmdExecutable(XlaExecutable):
         there, program = self.backend, self.program()
         self.mesh = mesh = devices_of(lowered.mesh)  # type: ignore[arg-type]
         takes = cost(program)
-        self.is_short = max(takes.flops / SHORT_FLOPS, takes.bytes / SHORT_BYTES) < mesh.size and _is_local(mesh)
+        self.is_short = max(takes.flops / LONG_FLOPS, takes.bytes / LONG_BYTES) < mesh.size and _is_local(mesh)
         whole = NamedSharding(mesh, PartitionSpec())
 
         def on_mesh(sharding: NamedSharding | None) -> NamedSharding:

@@ -30,6 +30,11 @@ RESULT = "what the processes compute together"
 LISTENING = 0.1  # seconds: so often a thread that waits looks whether there was a Ctrl-C, which may come just before it sleeps
 
 
+def is_ready(raw: Any) -> bool:
+    """Whether a buffer has been computed, or is gone, which is asked first: one that is crashes at other questions."""
+    return bool(raw.is_deleted() or raw.is_ready())
+
+
 class _Watcher:
     """A thread that waits for one result after another.
 
@@ -81,7 +86,7 @@ def wait_for_peers(raw: Any) -> None:
     """Return when a buffer has been computed together with other processes; raises `PeerLost` if one of them is lost. It looks
     from time to time: a thread inside XLA, which may wait there for ever, would not let this process end."""
     began = time.monotonic()
-    while not (raw.is_deleted() or raw.is_ready()):
+    while not is_ready(raw):
         spanning.check(RESULT)
         waited = time.monotonic() - began
         time.sleep(min(max(waited / 8, SHORT_PAUSE), LONG_PAUSE))  # so that it is seen hardly later than it comes

@@ -45,13 +45,13 @@ from pullback.engine.backend import (
     register_backend,
     spanning,
 )
-from pullback.engine.executables import XlaExecutable, kept_inputs
+from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable, kept_inputs
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered, lower_program
 from pullback.engine.partition import devices_of
 from pullback.engine.processor import processor, usable_processors
 from pullback.engine.spmd import SpmdExecutable, gathered, pieces_of
-from pullback.engine.waiting import wait_for, wait_for_peers
+from pullback.engine.waiting import is_ready, wait_for, wait_for_peers
 from pullback.program.cost import cost
 from pullback.program.program import Program
 
@@ -65,11 +65,6 @@ KEPT_SECONDS = 0.02
 MAX_AGREED = 1 << 16  # programs of which it is remembered that all processes make the same
 
 MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
-
-# On the CPU, programs that cost this much or more, some 10 ms, run beside Python. For shorter ones it takes too long to hand
-# the work to another thread, and to learn that it has been done: 60 to 100 us, more where the processor has other work.
-LONG_FLOPS = 500_000_000
-LONG_BYTES = 500_000_000
 
 # What makes XLA for the CPU compile quickly: LLVM without optimization, kernels written as LLVM at once instead of through
 # MLIR, and one module for all of them. Processor time of a compilation (jaxlib 0.10.2, ms) with all, with the first two, with
@@ -126,7 +121,7 @@ class BufferAccess:
     def wait(self, raw: Any) -> None:
         if not raw._sharding._internal_device_list.is_fully_addressable:
             return wait_for_peers(raw)
-        if not self.is_ready(raw):
+        if not is_ready(raw):
             place = _places.get(id(raw._sharding))
             started = (there for there, _ in _places.values() if there.client.platform == raw.platform())
             (next(started) if place is None else place[0]).check_threads()  # one that is spread lies in no one place
@@ -135,7 +130,7 @@ class BufferAccess:
             raw.block_until_ready()  # raises what went wrong
 
     def is_ready(self, raw: Any) -> bool:
-        return bool(raw.is_deleted() or raw.is_ready())
+        return is_ready(raw)
 
 
 class XlaBackend(Backend):
