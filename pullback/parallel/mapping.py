@@ -55,7 +55,7 @@ def shard_map(
         check_vma: whether to refuse a result that may differ between devices whose spec does not say so. Without it nobody says
             what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`.
         debug: run it in Python instead, for one device after another, so that `print` and pdb show values; so it does wherever
-            nothing is compiled.
+            nothing is compiled. Only the branches of a `cond` between which devices choose differently are traced.
 
     Returns:
         A function of whole arrays, with results that are divided among the devices.

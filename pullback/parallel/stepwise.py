@@ -87,13 +87,24 @@ class Device(Recorder):
         if any([name in self.names for name in own]):
             return self.between(primitive, args, params)
         if primitive.wiring is not None and primitive.evaluate is not None and programs_in(params):
-            return evaluate(primitive, args, params)  # whose operations come here too
+            lead = primitive.wiring.lead
+            axes = frozenset().union(*map(self.varying, args[:lead]))  # along which devices take other branches
+            args = [*args[:lead], *self.varied(args[lead:], axes)]
+            return self.varied(evaluate(primitive, args, params), axes)  # whose operations come here too
         with staging.setting(self.around):
             out = bind(primitive, args, params)
         axes = frozenset().union(*map(self.varying, args))
         for one in out if primitive.multiple_results else (out,):
             self.note(one, axes)
         return out
+
+    def varied(self, values: Sequence[Any], axes: frozenset[Any]) -> Sequence[Any]:
+        """Values, as other objects, of which it is noted that they vary along these axes too."""
+        if not axes:
+            return values
+        with staging.setting(self.around):
+            others = [reshape(value, new_sizes=type_of(value).shape) for value in values]
+        return [self.note(other, self.varying(value) | axes) for other, value in zip(others, values)]
 
     def between(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """An operation between devices: all of them must come to it."""

@@ -140,7 +140,7 @@ class _Settling:
             self.equations.append(equation)
             self.flags[equation.outputs[0]] = own[1]
             return
-        if primitive is aligned:
+        if primitive is aligned or (primitive is pvary and own[0] & flags_of(self.names, [params["axis_name"]])):
             self.stands(equation, equation.inputs[0], own[0])
             return
         if primitive is custom_pullback and params["pullback"].rules.jvp is None:
