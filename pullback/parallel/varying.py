@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pullback.control.custom_function import custom_pullback
 from pullback.control.holder import held_by, split
+from pullback.core.axes import own_axes
 from pullback.core.errors import ShardingError
 from pullback.core.primitive import Primitive
 from pullback.core.source import source_text
@@ -101,7 +102,7 @@ def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holde
     for equation in [equation for program in programs for equation in program.equations]:
         primitive, params = equation.primitive, equation.params
         if primitive.named_axes and primitive not in (pvary, axis_index):
-            own = flags_of(names, [params[field] for field in primitive.named_axes])
+            own = flags_of(names, own_axes(primitive, params))
             if own & apart or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
                 along = ", ".join(map(repr, names_in(names, apart)))
                 where = "" if equation.source is None else f" at {source_text(equation.source)}"
@@ -150,7 +151,7 @@ class _Settling:
             return
         outs = [any_of(own)] * len(equation.outputs)
         if primitive.named_axes:
-            bits = flags_of(self.names, [params[field] for field in primitive.named_axes])
+            bits = flags_of(self.names, own_axes(primitive, params))
             agrees = primitive.agrees is not None and primitive.agrees(**params)
             outs = [flags & ~bits if agrees else flags | bits for flags in outs]
         elif programs_in(params):
