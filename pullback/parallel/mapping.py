@@ -191,7 +191,7 @@ class Mapping:
             return part
 
         try:
-            found = self.trees.broadcast_prefix(leaf(given), tree, what, root)
+            found = list(map(leaf, self.trees.broadcast_prefix(leaf(given), tree, what, root)))  # those in classes now
         except ShardingError as error:
             error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
             raise
