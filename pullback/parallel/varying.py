@@ -25,7 +25,7 @@ from pullback.ops.collective import axis_index, ppermute, psum, pvary
 from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
-from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.simplify import drop_dead_code, pruned
 
 Names = tuple[str, ...]
 
@@ -158,6 +158,8 @@ class _Settling:
             changed, ins, found = self.held(primitive, params, own, outs)
             atoms = [self.varied(atom, flags, wanted) for atom, flags, wanted in zip(equation.inputs, own, ins, strict=True)]
             equation, outs = equation.replace(tuple(atoms), params=changed), list(found)
+            if primitive.prune is not None:  # what was named for its variation alone is read no more
+                equation = pruned(equation, [True] * len(outs))
         self.equations.append(equation)
         self.flags.update(zip(equation.outputs, outs, strict=True))
 
