@@ -511,3 +511,14 @@ def test_gradients_where_what_varies_joins_what_does_not(name: str) -> None:
     for found in (outside, own, by_steps):
         for one, other in zip(found, wanted):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_a_derivative_keeps_what_its_backward_pass_reads() -> None:
+    def body(w: Any, x: Any) -> Any:
+        return lax.pmean((pnp.tanh(x * w + w.sum()) + x).sum(), "x")
+
+    program = pb.xpr(pb.grad(lambda w, x: mapped(body, P())(w, x)), W, X)
+    forward, backward = [one for one in program.equations if one.primitive.name == "shard_map"]
+    assert [str(out.type.shape) for out in forward.outputs] == ["(4, 2, 4)"]  # 1 - tanh**2, of each device its own
+    assert len(backward.inputs) == 3  # that, x and the cotangent
+    assert "bool[0]" not in str(program)
