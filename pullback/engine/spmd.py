@@ -34,6 +34,7 @@ from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, Partiti
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable, agree_over, backend, backend_over, spanning
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
+from pullback.engine.failures import original, postponed
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
@@ -283,12 +284,29 @@ class SpmdExecutable(XlaExecutable):
         with there.launching:
             if there.running is not None and not is_ready(there.running):
                 (wait_for_peers if there.spans else wait_for)(there.running)
+            postponed()  # of a call that was interrupted
             execute = super()._executor()
             outs = run_with_peers(lambda: execute(buffers)) if there.spans else execute(buffers)
             there.running = outs[-1] if outs else None
-            if self.is_short and outs:
+            if self.calls_host and outs:
+                self._end(outs[-1])
+            elif self.is_short and outs:
                 outs[-1].block_until_ready()
         return outs
+
+    def _end(self, last: Any) -> None:
+        """Wait until a program has ended that calls Python functions. What one of them raised is raised as itself."""
+        try:
+            (wait_for_peers if self.backend.spans else wait_for)(last)
+            last.block_until_ready()
+        except Exception as error:
+            failure = postponed() or original(error)
+            if failure is None:
+                raise
+        else:
+            failure = postponed()
+        if failure is not None:
+            raise failure
 
     def _buffer_on_mesh(self, array: Array, wanted: NamedSharding) -> Any:
         """The buffer of an Array that lies as it is wanted, made of its values if it lies nowhere in particular."""

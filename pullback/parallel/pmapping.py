@@ -11,6 +11,7 @@ from pullback.api.devices import device_put
 from pullback.api.devices import devices as all_devices
 from pullback.api.functions import INTEGERS, argument_name, check_callable, chosen_arguments, returned_leaves, wrapped
 from pullback.core.array import ShardedArray
+from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.errors import AxisError, ShardingError, StaticArgumentError
@@ -62,7 +63,8 @@ def pmap(
 
     Raises:
         AxisError, when the returned function is called: an axis that an argument does not have, or sizes that differ.
-        ShardingError: there are fewer devices than batch elements.
+        ShardingError: there are fewer devices than batch elements; or they take different branches, or other numbers of steps,
+            where they communicate.
         StructureError: `in_axes` or `out_axes` do not fit the arguments or the output.
 
     Example:
@@ -73,6 +75,8 @@ def pmap(
     check_callable(fun, "pmap")
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
     donated, _ = chosen_arguments(fun, donate_argnums, None, "pmap's donate")
+    if both := {*static} & {*donated}:
+        raise StaticArgumentError(f"pmap of {describe(fun)}: argument {min(both)} is both static and donated.")
     if axis_size is not None and (not isinstance(axis_size, INTEGERS) or isinstance(axis_size, bool) or axis_size < 1):
         raise AxisError(f"pmap's axis_size must be a positive integer, but is {axis_size!r}.")
     if axis_name is not None and not isinstance(axis_name, str):
@@ -93,6 +97,11 @@ class Parallel:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fun, trees = self.fun, self.trees
+        if any([isinstance(owner, MeshAxis) for owner in axes_around().values()]):
+            raise ShardingError(
+                f"pmap of {describe(fun)} is inside another pmap or a shard_map: there is one device for what it maps over. Use"
+                " pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
+            )
         fixed, donated = [
             {number % len(args) for number in numbers if -len(args) <= number < len(args)}
             for numbers in (self.static, self.donated)
