@@ -58,7 +58,7 @@ def shard_map(
             and where a branch or loop in which devices communicate has a predicate that may differ, it is looked at each call
             whether it does, on the CPU.
         debug: run it in Python instead, for one device after another, so that `print` and pdb show values; so it does wherever
-            nothing is compiled.
+            nothing is compiled. Only the branches of a `cond` between which devices choose differently are traced.
 
     Returns:
         A function of whole arrays, with results that are divided among the devices.
@@ -194,7 +194,7 @@ class Mapping:
             return part
 
         try:
-            found = self.trees.broadcast_prefix(leaf(given), tree, what, root)
+            found = list(map(leaf, self.trees.broadcast_prefix(leaf(given), tree, what, root)))  # those in classes now
         except ShardingError as error:
             error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
             raise

@@ -2,8 +2,9 @@
 values.
 
 The devices take turns. Each has a thread, of which one runs at a time, until it comes to an operation between devices; when
-those that communicate in it have all come, it is computed for them, as along the axis of a vmap, and they go on. While they run, it is noted of
-each value along which axes it varies, which a compiled function is asked for as a whole (`parallel/varying.py`).
+those that communicate in it have all come, it is computed for them, as along the axis of a vmap, and they go on. While they
+run, it is noted of each value along which axes it varies, which a compiled function is asked for as a whole
+(`parallel/varying.py`).
 """
 
 from __future__ import annotations
@@ -86,13 +87,24 @@ class Device(Recorder):
         if any([name in self.names for name in own_axes(primitive, params)]):
             return self.between(primitive, args, params)
         if primitive.wiring is not None and primitive.evaluate is not None and programs_in(params):
-            return evaluate(primitive, args, params)  # whose operations come here too
+            lead = primitive.wiring.lead
+            axes = frozenset().union(*map(self.varying, args[:lead]))  # along which devices take other branches
+            args = [*args[:lead], *self.varied(args[lead:], axes)]
+            return self.varied(evaluate(primitive, args, params), axes)  # whose operations come here too
         with staging.setting(self.around):
             out = bind(primitive, args, params)
         axes = frozenset().union(*map(self.varying, args))
         for one in out if primitive.multiple_results else (out,):
             self.note(one, axes)
         return out
+
+    def varied(self, values: Sequence[Any], axes: frozenset[Any]) -> Sequence[Any]:
+        """Values, as other objects, of which it is noted that they vary along these axes too."""
+        if not axes:
+            return values
+        with staging.setting(self.around):
+            others = [reshape(value, new_sizes=type_of(value).shape) for value in values]
+        return [self.note(other, self.varying(value) | axes) for other, value in zip(others, values)]
 
     def between(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """An operation between devices: all of them must come to it."""

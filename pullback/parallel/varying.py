@@ -25,7 +25,7 @@ from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
 from pullback.parallel.agreement import Disagreement, differ
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
-from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.simplify import drop_dead_code, pruned
 
 Names = tuple[str, ...]
 
@@ -152,7 +152,7 @@ class _Settling:
             self.equations.append(equation)
             self.flags[equation.outputs[0]] = own[1]
             return
-        if primitive is aligned:
+        if primitive is aligned or (primitive is pvary and own[0] & flags_of(self.names, [params["axis_name"]])):
             self.stands(equation, equation.inputs[0], own[0])
             return
         if primitive is custom_pullback and params["pullback"].rules.jvp is None:
@@ -170,6 +170,8 @@ class _Settling:
             changed, ins, found = self.held(equation, own, outs)
             atoms = [self.varied(atom, flags, wanted) for atom, flags, wanted in zip(equation.inputs, own, ins, strict=True)]
             equation, outs = equation.replace(tuple(atoms), params=changed), list(found)
+            if primitive.prune is not None:  # what was named for its variation alone is read no more
+                equation = pruned(equation, [True] * len(outs))
         self.equations.append(equation)
         self.flags.update(zip(equation.outputs, outs, strict=True))
 
