@@ -19,7 +19,7 @@ from pullback.core.errors import ProgramsDiffer, WorldError
 from pullback.core.trees import flatten, unflatten
 from pullback.engine import distributed
 from pullback.engine.backend import JointCall
-from pullback.parallel.agreeing import Agreement
+from pullback.parallel.agreeing import Agreement, compare_accounts
 from pullback.parallel.ending import failure, watch_exits
 from pullback.parallel.keeper import LEAVING
 from pullback.parallel.messages import join_address
@@ -230,6 +230,7 @@ def shutdown(timeout: float | None = None) -> None:
     Raises:
         TimeoutError: the others did not come.
         PeerLost: one of them is lost. The world is left nevertheless.
+        ProgramsDiffer: the last that they ran together, in which they exchanged nothing, was not the same.
 
     Example:
         >>> pb.distributed.shutdown()  # of a process that is alone: nothing
@@ -238,7 +239,8 @@ def shutdown(timeout: float | None = None) -> None:
         return
     world = _worlds[0]
     try:
-        world.meet(LEAVING, timeout=timeout)
+        said = world.meet(LEAVING, world.agreement.account(), timeout=timeout)
+        compare_accounts(range(len(said)), said)
     finally:
         _go(world, "")
 
