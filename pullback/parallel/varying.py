@@ -67,6 +67,13 @@ def summed_outputs(found: Settled, names: Names, allowed: Sequence[int]) -> Prog
     return _with_outputs(found.program, psum, names, [own & ~free for own, free in zip(found.outs, allowed, strict=True)])
 
 
+def varied_outputs(found: Settled, names: Names, wanted: Sequence[int]) -> Program:
+    """The Program with its outputs taken to vary along axes: devices that share a result have cotangents of their own for it,
+    where each of them has a part of the whole."""
+    added = [all_of & ~own for own, all_of in zip(found.outs, wanted, strict=True)]
+    return _with_outputs(found.program, pvary, names, added) if any(added) else found.program
+
+
 def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequence[int]) -> Program:
     """The Program with an operation applied to each output over its axes."""
     equations, outs = list(program.equations), []

@@ -94,6 +94,9 @@ def training(w: Any, x: Any) -> Any:
 
 BODIES: dict[str, tuple[Callable[..., Any], P]] = {
     "psum": (lambda w, x: lax.psum(pnp.sin(x * w).sum(), "x"), P()),
+    "a sum of which each device gives its copy": (lambda w, x: lax.psum(pnp.sin(x * w).sum(0), "x"), P("x")),
+    "what all share, of which each gives its copy": (lambda w, x: pnp.sin(w), P("x")),
+    "a gather of which each gives its copy": (lambda w, x: lax.all_gather(x * w, "x", to="invarying")[1, 0], P("x")),
     "pmean": (lambda w, x: lax.pmean(pnp.sin(x * w).sum(), "x"), P()),
     "shared and summed": (lambda w, x: (w**2).sum() * lax.psum((x * w).sum(), "x") + w.sum(), P()),
     "sum of what is shared": (lambda w, x: lax.psum((w**2).sum(), "x") + lax.psum((x * w).sum(), "x"), P()),
