@@ -53,8 +53,9 @@ class AbstractMesh:
     def _one(cls, axis_sizes: Iterable[int], axis_names: str | Iterable[str], devices: Any = None) -> Self:
         """The mesh of these axes and devices: the one that is alive, or a new one."""
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
-        sizes = tuple(map(int, axis_sizes))
+        sizes = tuple(axis_sizes)
         _check_axes(cls.__name__, sizes, names)
+        sizes = tuple(map(int, sizes))
         key = (cls, sizes, names, None if devices is None else tuple(devices.flat))
 
         def make() -> Any:
@@ -190,11 +191,13 @@ _entered = _Entered()
 _alive: Interned[tuple[Any, ...], AbstractMesh] = Interned()
 
 
-def _check_axes(kind: str, sizes: tuple[int, ...], names: tuple[Any, ...]) -> None:
+def _check_axes(kind: str, sizes: tuple[Any, ...], names: tuple[Any, ...]) -> None:
     if len(sizes) != len(names):
         raise ShardingError(f"{kind} takes a name for each of its {len(sizes)} axes, but got axis_names={names}.")
     if not all([isinstance(name, str) for name in names]) or len({*names}) < len(names):
         raise ShardingError(f"{kind} takes different strings as the names of its axes, but got axis_names={names}.")
+    if not all([isinstance(size, (int, np.integer)) for size in sizes]):
+        raise ShardingError(f"{kind} takes integers as the sizes of its axes, but got {sizes}.")
     if sizes and min(sizes) < 1:
         raise ShardingError(f"Each axis of a mesh has at least one device, but {kind} got the sizes {sizes}.")
 

@@ -11,6 +11,7 @@ from pullback.api.devices import device_put
 from pullback.api.devices import devices as all_devices
 from pullback.api.functions import INTEGERS, argument_name, check_callable, chosen_arguments, returned_leaves, wrapped
 from pullback.core.array import Array, ShardedArray
+from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.errors import AxisError, ShardingError, StaticArgumentError
@@ -63,7 +64,8 @@ def pmap(
 
     Raises:
         AxisError, when the returned function is called: an axis that an argument does not have, or sizes that differ.
-        ShardingError: there are fewer devices than batch elements.
+        ShardingError: there are fewer devices than batch elements; or they take different branches, or other numbers of steps,
+            where they communicate.
         StructureError: `in_axes` or `out_axes` do not fit the arguments or the output.
 
     Example:
@@ -74,6 +76,8 @@ def pmap(
     check_callable(fun, "pmap")
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
     donated, _ = chosen_arguments(fun, donate_argnums, None, "pmap's donate")
+    if both := {*static} & {*donated}:
+        raise StaticArgumentError(f"pmap of {describe(fun)}: argument {min(both)} is both static and donated.")
     if axis_size is not None and (not isinstance(axis_size, INTEGERS) or isinstance(axis_size, bool) or axis_size < 1):
         raise AxisError(f"pmap's axis_size must be a positive integer, but is {axis_size!r}.")
     if axis_name is not None and not isinstance(axis_name, str):
@@ -108,6 +112,11 @@ class Parallel:
         self._plans: Bounded[Any, _Plan] = Bounded(MAX_SIGNATURES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if any([isinstance(owner, MeshAxis) for owner in axes_around().values()]):
+            raise ShardingError(
+                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: there is one device for what it maps over. Use"
+                " pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
+            )
         fixed = {number % len(args) for number in self.static if -len(args) <= number < len(args)}
         values = tuple([arg for i, arg in enumerate(args) if i not in fixed]) if fixed else args
         leaves, structure = self.trees.flatten((values, kwargs))

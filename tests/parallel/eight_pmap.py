@@ -83,9 +83,26 @@ def test_arguments_that_are_static_named_or_given_away() -> None:
         np.asarray(given)
 
 
+def test_replicated_state_may_decide_where_devices_meet() -> None:
+    def step(v: Any, count: Any) -> Any:
+        return lax.cond(count % 2 == 0, lambda: lax.pmean(v, "i"), lambda: v)
+
+    f = pb.pmap(step, axis_name="i")
+    np.testing.assert_allclose(f(X, np.full(8, 2)), np.tile(X.mean(0), (8, 1)), rtol=1e-5)
+    np.testing.assert_array_equal(f(X, np.full(8, 3)), X)
+    with pytest.raises(pb.errors.ShardingError, match="its predicate differed between devices along 'i', but psum over 'i' at"):
+        f(X, np.arange(8))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: pb.pmap(pb.pmap(lambda v: v))(X.reshape(2, 4, 3)), pb.errors.ShardingError, "inside another .* pb.vmap"),
+        (
+            lambda: pb.pmap(lambda v, n: v, static_broadcasted_argnums=1, donate_argnums=(1,))(X, 1),
+            pb.errors.StaticArgumentError,
+            "argument 1 .*both",
+        ),
         (lambda: pb.pmap(lambda v: v)(np.ones((9, 1))), pb.errors.ShardingError, "9 batch elements.* 8 devices"),
         (lambda: pb.pmap(lambda v, w: v)(np.ones((4, 1)), np.ones(3)), pb.errors.AxisError, "argument w has 3 elements"),
         (lambda: pb.pmap(lambda v: v)(1.0), pb.errors.AxisError, "argument v"),
