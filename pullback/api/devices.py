@@ -144,7 +144,7 @@ def device_put(x: T, device: Any = None) -> T:
         there, index = find_device(current_default_device() if device is None else device)
         placed = [leaf if isinstance(leaf, Tracer) else _put(leaf, there, index, device is not None) for leaf in leaves]
         return unflatten(structure, placed)  # type: ignore[no-any-return]
-    places = OWN_TREES.broadcast_prefix(places_as_leaves(device), plain, "device_put's device", "x")
+    places = OWN_TREES.broadcast_prefix(places_as_leaves(device, "device_put's device"), plain, "device_put's device", "x")
 
     def path(i: int) -> str:
         return structure_paths(structure, "x")[i]

@@ -86,7 +86,9 @@ def restore(
     leaves, structure = flatten(tree)
     places: Sequence[Any] = [getattr(leaf, "sharding", None) for leaf in leaves]
     if shardings is not None:
-        given = OWN_TREES.broadcast_prefix(places_as_leaves(shardings), tree, "restore's shardings", "the tree")
+        given = OWN_TREES.broadcast_prefix(
+            places_as_leaves(shardings, "restore's shardings"), tree, "restore's shardings", "the tree"
+        )
         places = [own if place is None else as_sharding(place, "restore's sharding") for own, place in zip(places, given)]
     rows = [_Row(leaf, stored[leaf.number], place) for leaf, place in zip(leaves, places) if isinstance(leaf, Wanted)]
     _read(folder, manifest, rows, verify)

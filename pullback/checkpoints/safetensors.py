@@ -153,7 +153,9 @@ def load_safetensors(path: Directory, like: Any = None, *, shardings: Any = None
     skeleton = unflatten(structure_of(tree), [there[name].type for name in names]) if like is not None else tree
     given: list[Any] = [None] * len(names)
     if shardings is not None:
-        given = OWN_TREES.broadcast_prefix(places_as_leaves(shardings), skeleton, "load_safetensors' shardings", "the tree")
+        given = OWN_TREES.broadcast_prefix(
+            places_as_leaves(shardings, "load_safetensors' shardings"), skeleton, "load_safetensors' shardings", "the tree"
+        )
     in_order = names if like is not None else sorted(names)  # of the leaves of a dict
     made = {name: _load(there[name], place) for name, place in zip(in_order, given)}
     return unflatten(structure_of(tree), [made[name] for name in in_order]) if like is not None else {n: made[n] for n in names}

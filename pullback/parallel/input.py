@@ -233,7 +233,7 @@ class _Plan:
         self.epochs: Iterable[int] = itertools.count() if epochs is None else range(epochs)
         self.repeats = epochs != 1
         # named here, since `with mesh:` holds in this thread
-        self.sharding = None if sharding is None else places_as_leaves(sharding)
+        self.sharding = None if sharding is None else places_as_leaves(sharding, "batches' sharding")
         self.shardings = [as_sharding(one, "batches' sharding") for one in flatten(self.sharding)[0]]
         self.check_divides(size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,11 +128,13 @@ class Parallel:
         statics = {i: args[i] for i in fixed}
         key = structure, tuple(places), tuple(gives), mesh, tuple([(i, param_key(x)) for i, x in statics.items()]), len(args)
         try:
-            mapping, kept = self._mappings.get(key) or self._mappings.setdefault(
-                key, self.mapping(structure, places, gives, mesh, statics, len(args))
-            )
-        except TypeError:
-            raise StaticArgumentError(f"pmap of {describe(fun)}: a static argument cannot be hashed: {statics!r}.") from None
+            found = self._mappings.get(key)
+        except TypeError as error:
+            what = f"a static argument cannot be hashed: {statics!r}" if statics else f"an argument's structure: {error}"
+            raise StaticArgumentError(f"pmap of {describe(fun)}: {what}.") from error
+        if found is None:
+            found = self._mappings.setdefault(key, self.mapping(structure, places, gives, mesh, statics, len(args)))
+        mapping, kept = found
         mapped, whole = mapping(*leaves)
         out_structure, out_places = kept
         rest = [iter(whole), iter(mapped)]
@@ -172,6 +175,7 @@ class Parallel:
         specs = tuple([P() if place is None else P(self.name) for place in places])
         gone = tuple([i for i, flag in enumerate(gives) if flag])
         function = wrapped(fun, "pmap", of_shards)
+        function.__signature__ = inspect.signature(of_shards)  # type: ignore[attr-defined] # the leaves are its arguments
         return Mapping(function, mesh, specs, (P(self.name), P()), (), False, False, gone), kept
 
     def mesh(self, sizes: dict[str, int]) -> Mesh:
