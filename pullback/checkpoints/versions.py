@@ -12,8 +12,8 @@ import os
 import re
 import shutil
 import socket
+import threading
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pullback.core.errors import CheckpointError, CorruptCheckpoint
@@ -76,9 +76,24 @@ def sync_folder(path: str) -> None:
 
 
 def sync_tree(path: str) -> None:
-    """`sync_folder` of a folder and all in it."""
-    with ThreadPoolExecutor(SYNCING) as pool:
-        list(pool.map(sync_folder, [folder for folder, _, _ in os.walk(path)]))
+    """`sync_folder` of a folder and all in it, in threads; executors start none where the main thread has ended."""
+    folders = [folder for folder, _, _ in os.walk(path)]
+    left, errors = iter(folders), []
+
+    def sync() -> None:
+        try:
+            for folder in left:
+                sync_folder(folder)
+        except OSError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=sync) for _ in folders[:SYNCING]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def write_file(path: str, data: bytes) -> None:

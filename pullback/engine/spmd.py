@@ -178,6 +178,8 @@ def _seen(there: Any, piece: Any, type: ArrayType) -> HostArray:
 
 def spread_array(array: Array, sharding: NamedSharding) -> Array:
     """An Array divided as a sharding says; itself in other words, if it lies so already."""
+    if isinstance(array, ShardedArray) and array.sharding is sharding and not is_deleted(array):
+        return array.alias()
     mesh = sharding.mesh
     if not isinstance(mesh, Mesh):
         raise NotLocal(f"{mesh} has no devices on which an array could lie: make a mesh of devices (pb.make_mesh).")
@@ -187,8 +189,6 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
     type = array.type
     sharding.shard_shape(type.shape)
     if isinstance(array, ShardedArray) and not is_deleted(array):
-        if array.sharding is sharding:
-            return array.alias()
         if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
             pieces = [piece._buffer for piece in pieces_of(there, array).values()]
             array.lent = True

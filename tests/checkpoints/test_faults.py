@@ -208,6 +208,23 @@ pb.checkpoint.save_async({str(tmp_path)!r}, 1)
     assert "checkpoint of step 0" in done.stderr and "was not saved" in done.stderr and "already" in done.stderr
 
 
+def test_what_is_being_saved_when_the_program_ends_is_saved(tmp_path: pathlib.Path) -> None:
+    """The main thread has ended before the save begins."""
+    script = f"""
+import threading
+import numpy as np
+import pullback as pb
+from pullback.checkpoints import versions
+begin = versions.begin
+versions.begin = lambda *args: threading.main_thread().join() or begin(*args)
+for step in range(3):
+    pb.checkpoint.save_async({str(tmp_path)!r}, {{"x": np.arange(5), "y": [pb.numpy.ones(3)]}}, step=step)
+"""
+    done = run(script)
+    assert done.stderr == "" and pb.checkpoint.steps(tmp_path) == [0, 1, 2]
+    assert pb.checkpoint.restore(tmp_path)["y"][0].sum() == 3
+
+
 def test_a_progress_bar(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     pb.checkpoint.save(tmp_path, TREE, progress=True)
     assert "step 0" in capsys.readouterr().out

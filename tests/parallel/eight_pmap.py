@@ -133,3 +133,19 @@ def test_results_of_one_are_arguments_of_another() -> None:
     np.testing.assert_array_equal(
         pb.pmap(total, axis_name="i")(pb.device_put(x, pb.NamedSharding(grid, pb.P("a")))), x + x.sum(0)
     )
+
+
+def test_the_structure_of_the_result_is_that_of_the_call() -> None:
+    f = pb.pmap(lambda v: {"a": v} if v.ndim == 1 else (v, v.sum()), out_axes=-1)
+    first, second = f(X), f(X[..., None])
+    for found, wanted in ((f(X), first), (f(X[..., None]), second)):
+        assert pb.tree.structure(found) == pb.tree.structure(wanted)
+    assert [one.shape for one in pb.tree.leaves([f(X), second])] == [(3, 8), (3, 1, 8), (8,)]
+    np.testing.assert_array_equal(f(X)["a"], X.T)
+
+
+def test_errors_name_leaves_that_are_passed_by_name_in_any_order() -> None:
+    with pytest.raises(pb.errors.LeafError, match="argument a is 'text'"):
+        pb.pmap(lambda v, *, b, a: v)(X, b=X, a="text")
+    with pytest.raises(pb.errors.AxisError, match="argument b has 3 elements"):
+        pb.pmap(lambda v, *, b, a: v)(X, b=np.ones(3), a=X)
