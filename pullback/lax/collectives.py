@@ -323,7 +323,7 @@ def all_gather(
         return _merged(leaf, at, len(names) + tiled)
 
     leaves, structure = array_leaves(x, lambda: "all_gather's argument")
-    return unflatten(structure, [gathered(leaf) for leaf in leaves])
+    return unflatten(structure, [gathered(leaf) for leaf in leaves] if names else leaves)
 
 
 def _exchanged(x: Any, names: Sequence[Hashable], split: int, concat: int, given: dict[str, Any]) -> Any:
@@ -474,7 +474,7 @@ def all_to_all(
         return _merged(_exchanged(blocks, names, split, concat, given), concat, 2)
 
     leaves, structure = array_leaves(x, lambda: "all_to_all's argument")
-    return unflatten(structure, [exchanged(leaf) for leaf in leaves])
+    return unflatten(structure, [exchanged(leaf) for leaf in leaves] if names else leaves)
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:

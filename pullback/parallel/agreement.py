@@ -47,7 +47,7 @@ class differ(Callback):
     """Call `function` if the operands, the least and the greatest of the devices' values, differ. It does so on the CPU alone:
     elsewhere, and in a program that is exported, nothing can call Python."""
 
-    effect = "callback"
+    effect = "agreement"
 
     def evaluate(*extremes, function, **params):
         low, high = [np.asarray(host_of(array)) for array in extremes]

@@ -115,8 +115,8 @@ class Parallel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any([isinstance(owner, MeshAxis) for owner in axes_around().values()]):
             raise ShardingError(
-                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: there is one device for what it maps"
-                " over. Use pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
+                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: it has one device for what it maps over."
+                " Use pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
             )
         fixed = {number % len(args) for number in self.static if -len(args) <= number < len(args)}
         values = tuple([arg for i, arg in enumerate(args) if i not in fixed]) if fixed else args

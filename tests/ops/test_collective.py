@@ -302,6 +302,16 @@ def test_each_group_is_as_an_axis_of_its_own(f, want):
     np.testing.assert_allclose(pb.vmap(f, axis_name="i")(x), np.stack(expected), rtol=1e-6)
 
 
+def test_over_no_axes_nothing_is_done():
+    x = np.arange(6.0).reshape(2, 3)
+    for f in (lax.psum, lax.pmean, lax.pmax, lax.all_gather):
+        np.testing.assert_array_equal(f(x, ()), x)
+    for tiled in (False, True):
+        np.testing.assert_array_equal(lax.all_to_all(x, (), 0, 1, tiled=tiled), x)
+    np.testing.assert_array_equal(lax.psum_scatter(x, (), tiled=True), x)
+    assert lax.axis_size(()) == 1 and int(lax.axis_index(())) == 0
+
+
 def test_groups_of_several_sizes():
     x, groups = np.random.default_rng(0).normal(size=(4, 3)).astype("float32"), [[2], [3, 0, 1]]
     functions = {"psum": np.sum, "pmean": np.mean, "pmax": np.max, "pmin": np.min}

@@ -448,6 +448,13 @@ def test_unchecked_devices_must_agree_where_they_meet(f: Any, apart: tuple[bool,
     np.testing.assert_allclose(found(x * 0), pb.shard_map(f, debug=True, **options)(x * 0))  # nothing is left of it
 
 
+def test_what_devices_must_agree_on_is_not_looked_at_where_it_is_exported() -> None:
+    f = pb.jit(pb.shard_map(chosen, mesh=GRID, in_specs=P("a", "b"), out_specs=P("a", "b"), check_vma=False))
+    x = np.full((2, 4), 5.0, "float32")
+    there = pb.export.deserialize(pb.export.export(f)(x).serialize())
+    np.testing.assert_array_equal(there.call(pb.device_put(x, pb.NamedSharding(GRID, P("a", "b")))), f(x))
+
+
 def test_exceptions_of_callbacks_come_out_as_themselves() -> None:
     def refuse(total: Any) -> None:
         if total > 1:
