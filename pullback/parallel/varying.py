@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pullback.control.custom_function import custom_pullback
 from pullback.control.holder import held_by, split
+from pullback.core.axes import own_axes
 from pullback.core.errors import ShardingError
 from pullback.core.primitive import Primitive
 from pullback.core.source import source_text
@@ -24,7 +25,7 @@ from pullback.ops.collective import axis_index, ppermute, psum, pvary
 from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
-from pullback.transforms.simplify import drop_dead_code
+from pullback.transforms.simplify import drop_dead_code, pruned
 
 Names = tuple[str, ...]
 
@@ -101,7 +102,7 @@ def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holde
     for equation in [equation for program in programs for equation in program.equations]:
         primitive, params = equation.primitive, equation.params
         if primitive.named_axes and primitive not in (pvary, axis_index):
-            own = flags_of(names, [params[field] for field in primitive.named_axes])
+            own = flags_of(names, own_axes(primitive, params))
             if own & apart or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
                 along = ", ".join(map(repr, names_in(names, apart)))
                 where = "" if equation.source is None else f" at {source_text(equation.source)}"
@@ -140,7 +141,7 @@ class _Settling:
             self.equations.append(equation)
             self.flags[equation.outputs[0]] = own[1]
             return
-        if primitive is aligned:
+        if primitive is aligned or (primitive is pvary and own[0] & flags_of(self.names, [params["axis_name"]])):
             self.stands(equation, equation.inputs[0], own[0])
             return
         if primitive is custom_pullback and params["pullback"].rules.jvp is None:
@@ -150,13 +151,15 @@ class _Settling:
             return
         outs = [any_of(own)] * len(equation.outputs)
         if primitive.named_axes:
-            bits = flags_of(self.names, [params[field] for field in primitive.named_axes])
+            bits = flags_of(self.names, own_axes(primitive, params))
             agrees = primitive.agrees is not None and primitive.agrees(**params)
             outs = [flags & ~bits if agrees else flags | bits for flags in outs]
         elif programs_in(params):
             changed, ins, found = self.held(primitive, params, own, outs)
             atoms = [self.varied(atom, flags, wanted) for atom, flags, wanted in zip(equation.inputs, own, ins, strict=True)]
             equation, outs = equation.replace(tuple(atoms), params=changed), list(found)
+            if primitive.prune is not None:  # what was named for its variation alone is read no more
+                equation = pruned(equation, [True] * len(outs))
         self.equations.append(equation)
         self.flags.update(zip(equation.outputs, outs, strict=True))
 
