@@ -17,6 +17,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from pullback.core.errors import PeerLost, WorldError
@@ -114,7 +115,7 @@ def reform(minimum: int = 1, timeout: float = 30.0) -> None:
 
     The program begins again, in the same process, with the same arguments, and a new number: `initialize` then finds the others
     in it, whatever it is given. Nothing in memory is left, nor any value by a key: what is to be kept has to be written
-    down before.
+    down before. Threads that are no daemons, as those of `save_async`, are waited for, for half of the time at most.
 
     Arguments:
         minimum: with fewer processes there is no point in going on.
@@ -131,6 +132,10 @@ def reform(minimum: int = 1, timeout: float = 30.0) -> None:
         pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
     """
     world = current()
+    end = time.monotonic() + timeout / 2
+    for thread in threading.enumerate():
+        if thread not in (threading.current_thread(), threading.main_thread()) and not thread.daemon:
+            thread.join(max(end - time.monotonic(), 0.0))
     found, _ = world.link.ask({"op": "reform"}, timeout=timeout)
     if found["count"] < minimum:
         raise WorldError(f"{found['count']} processes are left, of at least {minimum} that were wanted.")

@@ -179,6 +179,10 @@ class Lowering(Writer):
         return self.module.mesh is not None and self.module.mesh.size > 1
 
     @property
+    def crossed(self) -> bool:  # type: ignore[override]
+        return self.module.mesh is not None and sum([size > 1 for size in self.module.mesh.axis_sizes]) > 1
+
+    @property
     def portable(self) -> bool:
         return self.module.portable
 
@@ -314,14 +318,18 @@ class Lowering(Writer):
         given = f"#sdy.sharding{spec_text(sharding, len(value.shape))}"
         return self.op("sdy.sharding_constraint", [value], value.type, sharding=given)
 
+    def whole(self, value: Value, axes: Sequence[int]) -> Value:
+        """The value, whole on each device along some axes; of the others nothing is said."""
+        mesh = self.module.mesh
+        if mesh is None or not axes:
+            return value
+        parts = [None if axis in axes else UNCONSTRAINED for axis in range(len(value.shape))]
+        return self.constrained(value, NamedSharding(mesh, PartitionSpec(*parts)))
+
     def evenly(self, value: Value, axes: Sequence[int]) -> Value:
         """The value, whole on each device along those axes that the partitioner might divide unevenly."""
         mesh = self.module.mesh
-        uneven = [axis for axis in axes if mesh is not None and value.shape[axis] % mesh.size]
-        if mesh is None or not uneven:
-            return value
-        parts = [None if axis in uneven else UNCONSTRAINED for axis in range(len(value.shape))]
-        return self.constrained(value, NamedSharding(mesh, PartitionSpec(*parts)))
+        return value if mesh is None else self.whole(value, [axis for axis in axes if value.shape[axis] % mesh.size])
 
     def after(self) -> list[Value]:
         """What the next host call of this block must wait for: a value that the one before it returns, if there is one."""

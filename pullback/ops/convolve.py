@@ -123,6 +123,8 @@ class conv_general_dilated(Bilinear):
 
         def convolve(x, y):
             out = TensorType(result.shape, x.dtype)
+            if write.crossed:  # XLA's partitioner adds up over all devices where both are divided along their windows
+                y = write.whole(y, dimension_numbers[1][2:])
             return write.op("stablehlo.convolution", [x, y], out, **given)
 
         if wide.kind != "c":

@@ -111,10 +111,12 @@ class Writer:
         lines: the text so far.
         location: where in the user's program the next operations come from, as `location` writes it; empty for nowhere.
         result_types: the types that the operation being lowered must return; `result_type` is the first.
-        partitioned: whether a partitioner divides what is written among several devices.
+        partitioned: whether a partitioner divides what is written among several devices. crossed: and may divide it along one
+            of several axes of the mesh, so that it is the same along the others.
     """
 
     partitioned = False
+    crossed = False
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -573,3 +573,21 @@ def test_the_gradient_of_a_table_whose_rows_are_read_unevenly() -> None:
     for sharding in (on(GRID, "data", "model"), on(LINE, None, "x")):
         found = pb.jit(pb.grad(loss))(table, pb.device_put(tokens, sharding))
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_convolutions_that_are_divided_along_their_windows() -> None:
+    """Both of their arguments are, where the kernel's gradient is computed."""
+    rng = np.random.default_rng(0)
+    x, kernel = rng.normal(size=(4, 3, 32)), rng.normal(size=(5, 3, 3))
+
+    def loss(kernel: Any, x: Any) -> Any:
+        return pnp.sum(pnp.sin(pb.lax.conv_general_dilated(x, kernel, (1,), "SAME")))
+
+    def own(x: Any) -> Any:
+        return pnp.convolve(x[0, 0, :12], x[1, 1, :2])
+
+    gradient = pb.grad(loss)(kernel, x)
+    for sharding in (on(GRID, None, None, "model"), on(GRID, None, None, "data"), on(CUBE, "a", None, "b")):
+        divided = pb.device_put(x, sharding)
+        np.testing.assert_allclose(pb.jit(pb.grad(loss))(kernel, divided), gradient, rtol=1e-9)
+        np.testing.assert_allclose(pb.jit(own)(divided), np.convolve(x[0, 0, :12], x[1, 1, :2]), rtol=1e-9)

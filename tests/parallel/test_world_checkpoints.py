@@ -119,3 +119,24 @@ def test_a_process_that_is_killed_while_it_saves(tmp_path: pathlib.Path) -> None
     np.testing.assert_array_equal(np.asarray(pb.checkpoint.restore(directory)["x"]), VALUES)
     pb.checkpoint.save(directory, 0, step=2)
     assert sorted(os.listdir(directory)) == ["00000001", "00000002"]
+
+
+BEGUN_AGAIN = """
+d.initialize()
+directory = os.environ["CHECKPOINTS"]
+if d.elastic.epoch() == 0:
+    import threading
+    from pullback.checkpoints import versions
+    begin, asked = versions.begin, threading.Event()
+    enumerate_ = threading.enumerate
+    threading.enumerate = lambda: [asked.set(), enumerate_()][1]  # the save goes on when the world is to be formed anew
+    versions.begin = lambda *args: asked.wait(20.0) and begin(*args)
+    pb.checkpoint.save_async(directory, {"x": np.arange(4)}, step=3)
+    d.elastic.reform()
+print(d.elastic.epoch(), pb.checkpoint.steps(directory))
+"""
+
+
+def test_what_is_being_saved_when_the_world_is_formed_anew(tmp_path: pathlib.Path) -> None:
+    found = launch(tmp_path, BEGUN_AGAIN, 2, CHECKPOINTS=str(tmp_path / "checkpoints"))
+    assert found.by_rank == {0: ["1 [3]"], 1: ["1 [3]"]}, found.stderr
