@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pullback.core.array import as_array
+from pullback.core.axes import told_axes
 from pullback.core.errors import ConcretizationError, StructureError
 from pullback.core.modes import current_mode
 from pullback.core.source import describe
+from pullback.core.tracing import innermost_staging
 from pullback.core.trees import Trees, check_like, kind_of, unflatten
 from pullback.ops.shape import concatenate, reshape
 
@@ -99,7 +101,11 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_
 
 
 def choose(what: str, index: Any, branches: Sequence[Callable[..., Any]], operands: Sequence[Any], **_: Any) -> Any:
-    """The branch that an index, out of bounds the nearest, names; UNKNOWN if the index is not known."""
+    """The branch that an index, out of bounds the nearest, names; UNKNOWN if the index is not known, or if devices of a mesh
+    choose by it: what they choose between has to be known for gradients."""
+    recording = innermost_staging()
+    if recording is not None and told_axes() and recording.varying(index):
+        return UNKNOWN
     try:
         branch = branches[min(max(int(index), 0), len(branches) - 1)]
     except ConcretizationError:

@@ -229,8 +229,12 @@ def skeleton(node: Node, types: Types, path: str) -> Any:
     if kind in SEQUENCES.values():
         return deque(parts, node["maxlen"]) if kind == "deque" else tuple(parts) if kind == "tuple" else parts
     cls = _class(node, keys, path)
-    static = {} if kind == "namedtuple" else {name: from_plain(value) for name, value in node["static"].items()}
-    return cls(**dict(zip(keys, parts)), **static)
+    if kind == "namedtuple":
+        return cls(*parts)
+    made = object.__new__(cls)  # whose __init__ sees values only, when the arrays are there
+    for name, value in [*zip(keys, parts), *[(name, from_plain(one)) for name, one in node["static"].items()]]:
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _stored_leaf(node: Node, types: Types, path: str) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pullback.api.devices import device_put
 from pullback.api.shardings import places_as_leaves
 from pullback.checkpoints import stores, versions
 from pullback.checkpoints.described import Wanted, at, matched, skeleton
+from pullback.checkpoints.saving import wait_until_saved
 from pullback.checkpoints.stores import Stored
 from pullback.core.array import Array, ShardedArray, aligned_empty, later_buffer
 from pullback.core.errors import CorruptCheckpoint, ShardingError
@@ -20,14 +21,23 @@ from pullback.core.types import ArrayType, array_type
 from pullback.parallel.arrays import make_array_from_callback
 
 Directory = str | os.PathLike[str]
+R = TypeVar("R")
 
 
-def _opened(directory: Directory, step: int | None) -> tuple[str, dict[str, Any], list[Stored]]:
-    """The folder of a version, its manifest, and its arrays."""
-    folder = versions.folder_of(os.path.abspath(os.fspath(directory)), step)
-    manifest = versions.read_manifest(folder)
-    stored = [Stored(**one)._replace(shape=tuple(one["shape"]), chunks=tuple(one["chunks"])) for one in manifest["arrays"]]
-    return folder, manifest, stored
+def _of_version(directory: Directory, step: int | None, read: Callable[[str, dict[str, Any], list[Stored]], R]) -> R:
+    """What a function makes of a version: of its folder, its manifest, and its arrays. What this process is saving there in the
+    background counts: of several processes, all then take the same version."""
+    where = os.path.abspath(os.fspath(directory))
+    wait_until_saved(where)
+    while True:
+        folder = versions.folder_of(where, step)
+        try:
+            manifest = versions.read_manifest(folder)
+            rows = [{**one, "shape": tuple(one["shape"]), "chunks": tuple(one["chunks"])} for one in manifest["arrays"]]
+            return read(folder, manifest, [Stored(**row) for row in rows])
+        except CorruptCheckpoint:
+            if os.path.isdir(folder):
+                raise  # else it was deleted or replaced while it was read: there is another one, or none
 
 
 def _path(path: Any) -> tuple[Any, ...]:
@@ -77,13 +87,23 @@ def restore(
         {'w': [0 1 2 3]:i32[4]:cpu(0), 'b': Ellipsis}
         0.5
     """
-    folder, manifest, stored = _opened(directory, step)
-    node, root = at(manifest["tree"], _path(path))
+
+    def read(folder: str, manifest: dict[str, Any], stored: list[Stored]) -> Any:
+        return _restored(folder, manifest, stored, like, shardings, _path(path), verify)
+
+    return _of_version(directory, step, read)
+
+
+def _restored(
+    folder: str, manifest: dict[str, Any], stored: list[Stored], like: Any, shardings: Any, path: tuple[Any, ...], verify: bool
+) -> Any:
+    node, root = at(manifest["tree"], path)
     if like is None:
         tree = skeleton(node, _types(stored), root)
-    else:
-        tree = unflatten(structure_of(like), list(matched(node, like, _types(stored), root)))
-    leaves, structure = flatten(tree)
+        leaves, structure = flatten(tree)
+    else:  # no tree of what is to be read is made of it: classes may look at what they are given
+        tree, structure = like, structure_of(like)
+        leaves = list(matched(node, like, _types(stored), root))
     places: Sequence[Any] = [getattr(leaf, "sharding", None) for leaf in leaves]
     if shardings is not None:
         given = OWN_TREES.broadcast_prefix(
@@ -116,10 +136,13 @@ def types(directory: Directory, *, step: int | None = None, path: Any = ()) -> A
         ...     pb.checkpoint.types(directory)
         {'w': f32[2,3], 'epoch': 3}
     """
-    _, manifest, stored = _opened(directory, step)
-    node, root = at(manifest["tree"], _path(path))
-    leaves, structure = flatten(skeleton(node, _types(stored), root))
-    return unflatten(structure, [leaf.type if isinstance(leaf, Wanted) else leaf for leaf in leaves])
+
+    def read(folder: str, manifest: dict[str, Any], stored: list[Stored]) -> Any:
+        node, root = at(manifest["tree"], _path(path))
+        leaves, structure = flatten(skeleton(node, _types(stored), root))
+        return unflatten(structure, [leaf.type if isinstance(leaf, Wanted) else leaf for leaf in leaves])
+
+    return _of_version(directory, step, read)
 
 
 def _types(stored: Sequence[Stored]) -> list[ArrayType]:

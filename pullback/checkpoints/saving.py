@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -87,7 +88,7 @@ def save(
         directory: where the versions are; it is made if it is not there.
         tree: arrays of every dtype (NumPy's too), Python's numbers, strings and bytes, None, in containers of every kind.
         step: the number of the version.
-        keep: how many of the last versions to keep; by default all.
+        keep: how many of the last versions to keep, besides this one if there are later ones; by default all.
         keep_every: keep also those whose step is a multiple of it.
         overwrite: whether to replace a version of the same step.
         ocdbt: whether to write one database (OCDBT), for trees of very many small arrays, instead of a file for each chunk.
@@ -275,14 +276,20 @@ def _earlier(saving: Saving) -> CheckpointError:
     )
 
 
-def _wait_for_earlier(directory: str) -> None:
-    """Wait for what is being saved in a directory; raise its error, if nobody has seen it."""
+def wait_until_saved(directory: str) -> Saving | None:
+    """Wait for what `save_async` is saving in a directory: the last one, if there is one."""
     with _lock:
         before = _latest.get(directory)
     if before is not None:
         before._wait()
-        if before._error is not None:
-            raise _earlier(before) from before._error
+    return before
+
+
+def _wait_for_earlier(directory: str) -> None:
+    """Wait for what is being saved in a directory; raise its error, if nobody has seen it."""
+    before = wait_until_saved(directory)
+    if before is not None and before._error is not None:
+        raise _earlier(before) from before._error
 
 
 @atexit.register
@@ -324,7 +331,7 @@ class _Version:
     def __init__(self, job: _Job) -> None:
         self.job = job
         self.rank, self.several = world.process_index(), world.process_count() > 1
-        self.partial = self.path = ""
+        self.claimed = self.partial = self.path = ""
         self.files: dict[str, Any] = {}
 
     def begin(self) -> None:
@@ -338,13 +345,13 @@ class _Version:
                         f"Another thread is writing a checkpoint of step {self.job.step} in {self.job.directory}."
                     )
                 _in_flight.add(partial)
-            self.partial = partial  # from here on this one deletes it if anything fails
-            versions.begin(self.job.directory, name)
+            self.claimed = partial
+            self.partial = versions.begin(self.job.directory, name)  # from here on this one deletes it if anything fails
 
     def fill(self) -> None:
         if self.rank > 0:
             self.partial = _begun(self.job)
-        said: dict[str, Any] = {}
+        said: dict[str, Any] = {"arrays": _said_of_arrays(self.job)}
         try:
             said["files"] = self.files = _write_arrays(self.job, self.partial)
         except Exception as error:
@@ -356,24 +363,23 @@ class _Version:
 
     def end(self) -> None:
         if self.rank == 0:
-            files = _files_of_all(self.partial) if self.several else self.files
+            files = _files_of_all(self.job, self.partial) if self.several else self.files
             self.path = versions.commit(self.job.directory, self.partial, _manifest(self.job, files))
 
     def settle(self, label: str) -> None:
         """Delete what is not to be kept, in process 0; in the others, see that it has written the version."""
         if self.rank == 0:
             versions.clean(self.job.directory, _in_flight)
-            versions.retire(self.job.directory, self.job.keep, self.job.keep_every)
+            versions.retire(self.job.directory, self.job.step, self.job.keep, self.job.keep_every)
             return
         self.path = self.partial.removesuffix(".partial")
         if not os.path.isdir(self.path):
             raise CheckpointError(f"The {label} was not written: another process failed.")
 
     def leave(self) -> None:
-        if self.rank == 0 and self.partial:
-            _in_flight.discard(self.partial)
-            if not self.path:
-                shutil.rmtree(self.partial, ignore_errors=True)  # if it cannot be deleted now, the next one tries again
+        _in_flight.discard(self.claimed)
+        if self.rank == 0 and self.partial and not self.path:
+            shutil.rmtree(self.partial, ignore_errors=True)  # if it cannot be deleted now, the next one tries again
 
 
 def _begun(job: _Job) -> str:
@@ -387,9 +393,15 @@ def _begun(job: _Job) -> str:
     return os.path.join(job.directory, found[0])
 
 
-def _files_of_all(partial: str) -> dict[str, Any]:
+def _said_of_arrays(job: _Job) -> list[str]:
+    """What all processes must have been given alike."""
+    return [f"{path}, {array.dtype}{list(array.shape)}" for path, array in job.arrays]
+
+
+def _files_of_all(job: _Job, partial: str) -> dict[str, Any]:
     """What all processes have written. Raises `CheckpointError`, with what went wrong in one of them."""
     files: dict[str, Any] = {}
+    own = _said_of_arrays(job)
     for rank in range(world.process_count()):
         path = os.path.join(partial, f"process-{rank}.json")
         try:
@@ -399,6 +411,11 @@ def _files_of_all(partial: str) -> dict[str, Any]:
             raise CheckpointError(f"Process {rank} has written nothing.") from None
         if "error" in found:
             raise CheckpointError(f"Process {rank} failed: {found['error']}")
+        for number, (here, there) in enumerate(itertools.zip_longest(own, found["arrays"], fillvalue="nothing more")):
+            if here != there:
+                raise CheckpointError(
+                    f"The trees of processes differ: array {number} is {here} of process 0, but {there} of {rank}."
+                )
         files |= found["files"]
         os.remove(path)
     return files

@@ -6,6 +6,7 @@ it is being written, or is left over from a process that ended in the middle.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -119,8 +120,15 @@ def begin(directory: str, name: str) -> str:
     """Make the folder in which a version is written."""
     os.makedirs(directory, exist_ok=True)
     partial = os.path.join(directory, f"{name}.partial")
-    os.mkdir(partial)
-    write_file(os.path.join(partial, OWNER), json.dumps([socket.gethostname(), os.getpid()]).encode())
+    try:
+        os.mkdir(partial)
+    except FileExistsError:
+        raise CheckpointError(f"Another program is writing {partial}. One at a time saves into a directory.") from None
+    try:
+        write_file(os.path.join(partial, OWNER), json.dumps([socket.gethostname(), os.getpid()]).encode())
+    except BaseException:
+        delete_folder(partial)
+        raise
     return partial
 
 
@@ -137,15 +145,23 @@ def commit(directory: str, partial: str, content: dict[str, Any]) -> str:
 def remove(directory: str, name: str) -> None:
     """Delete a version: from the first moment it is none."""
     gone = os.path.join(directory, f"{name}.deleted")
-    os.rename(os.path.join(directory, name), gone)
-    shutil.rmtree(gone)
+    with contextlib.suppress(FileNotFoundError):  # another thread or program deletes it too
+        os.rename(os.path.join(directory, name), gone)
+    delete_folder(gone)
+
+
+def delete_folder(path: str) -> None:
+    """Delete a folder, also where another thread or program is deleting it."""
+    while os.path.lexists(path):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
 
 
 def clean(directory: str, in_flight: set[str]) -> list[str]:
     """Delete what is left over, and versions that were replaced. What another process of this machine is writing stays."""
     left = [name for name in names(directory) if _LEFTOVER.fullmatch(name) and not _is_written(directory, name, in_flight)]
     for name in left:
-        shutil.rmtree(os.path.join(directory, name))
+        delete_folder(os.path.join(directory, name))
     replaced = [name for found in versions(directory).values() for name in found[:-1]]
     for name in replaced:
         remove(directory, name)
@@ -154,16 +170,14 @@ def clean(directory: str, in_flight: set[str]) -> list[str]:
 
 def _is_written(directory: str, name: str, in_flight: set[str]) -> bool:
     path = os.path.join(directory, name)
+    if path in in_flight:
+        return True
     try:
         with open(os.path.join(path, OWNER), "rb") as file:
             host, process = json.loads(file.read())
     except (OSError, ValueError):
         return False
-    if host != socket.gethostname():
-        return False
-    if process == os.getpid():
-        return path in in_flight
-    return _is_alive(process)
+    return bool(host == socket.gethostname() and process != os.getpid() and _is_alive(process))
 
 
 def _is_alive(process: int) -> bool:
@@ -178,11 +192,11 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def retire(directory: str, keep: int | None, keep_every: int | None) -> None:
-    """Delete the versions that are not to be kept."""
+def retire(directory: str, written: int, keep: int | None, keep_every: int | None) -> None:
+    """Delete the versions that are not to be kept. The one that was just written is, also where there are later ones."""
     if keep is not None:
         found = versions(directory)
         for step in list(found)[:-keep]:
-            if keep_every is None or step % keep_every:
+            if step != written and (keep_every is None or step % keep_every):
                 for name in found[step]:
                     remove(directory, name)

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import Axis, axis_owner
+from pullback.core.axes import Axis, axis_owner, told_axes
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import NotLinear, ProgramError
 from pullback.core.primitive import Primitive, Rules
@@ -30,6 +30,7 @@ from pullback.core.tracing import bind, bind_at, type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.shape import transpose
+from pullback.ops.varying import align
 from pullback.program.program import Program, axis_names, run
 from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
@@ -234,7 +235,10 @@ class Holder(Wired):
     def linearize(primitive, primals, active, **params):
         held = held_by(primitive, params)
         lead, values = split(primals, held.wiring.lead)
-        halves = linearize_branches(held.programs, tuple(active[len(lead) :]))
+        programs = held.programs
+        if len(programs) > 1:
+            programs = tuple([joined(program, len(program.outputs)) for program in programs])
+        halves = linearize_branches(programs, tuple(active[len(lead) :]))
         return in_halves(halves, values, lambda made, args: bind_holder(primitive, *lead, *args, **held.on(made)))
 
     def transpose(primitive, cotangents, *operands, **params):
@@ -369,6 +373,23 @@ def swapped(value: Any) -> Any:
 # ---- Programs of which one is run, linearized -------------------------------------------------------------------------
 
 
+def joined(program: Program, count: int) -> Program:
+    """One of several Programs of which one is run, or that of a step of a loop, of whose outputs the first `count` take places
+    that others take too. In a shard_map these may vary where its own do not: the cotangents are made to vary as its own do."""
+    axes = told_axes()
+    if not axes:
+        return program
+
+    def ending(*args: Any) -> list[Any]:
+        outs = replay(program, args)
+        return [*align(outs[:count], outs[:count]), *outs[count:]]
+
+    made: Program = program.memo(
+        ("joined", count, axes), lambda: stage_closed(ending, program.input_types, program.name, program)
+    )
+    return made
+
+
 class Halves(NamedTuple):
     """Programs, of which one is run, split in two: all return the same from the first half and take the same in the second."""
 
@@ -393,7 +414,8 @@ def in_halves(halves: Halves, values: Sequence[Any], apply: Callable[[tuple[Prog
 
 def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
     """The two halves of Programs of which one is run. Residuals that are inputs are at hand; the Programs share places for the
-    others, by type."""
+    others, by type; not in a shard_map, where what is the same on all devices would seem to differ where another's does."""
+    told = bool(told_axes())
 
     def make() -> Halves:
         nonzero = united([linearize_program(program, active).nonzero for program in programs])
@@ -407,6 +429,8 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
             [],
         )  # of each Program: the places of its residuals that are no inputs; where each is in inputs + places
         for part in parts:
+            if told:
+                of_type = {}
             used: Counter[ArrayType] = Counter()
             row, read = [], []
             for place, index in part.residuals:
@@ -432,7 +456,7 @@ def linearize_branches(programs: tuple[Program, ...], active: Flags) -> Halves:
         forward = [with_places(part.forward, count, row, places) for part, row in zip(parts, rows)]
         return Halves(tuple(forward), tuple(tangent), known, nonzero)
 
-    made: Halves = programs[0].memo(("halves", programs[1:], active), make)
+    made: Halves = programs[0].memo(("halves", programs[1:], active, told), make)
     return made
 
 

@@ -27,6 +27,7 @@ from pullback.control.holder import (
     bind_holder,
     check_operands,
     held_by,
+    joined,
     split,
     transposed_without_zeros,
 )
@@ -125,6 +126,7 @@ class scan(Holder):
 
     def linearize(primals, active, **params):
         held = held_by(scan, params)
+        held = held._replace(programs=(joined(held.programs[0], held.carry),))
         made = held.spread(tuple([int(flag) for flag in active]), _linearized)
         (linearized,) = made.programs
         c_active, k_active, _ = held.split(made.ins)

@@ -14,7 +14,6 @@ from pullback.core.lazy import lazy_module
 
 difflib = lazy_module("difflib")
 
-_DEVICES = "computing on several devices comes later"
 _NUMBERS = "arrays hold numbers and bools alone"
 _SIZES = "sizes are numbers when a function is traced: export it for one element, and pb.vmap its call; or for each size"
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
@@ -94,7 +93,12 @@ ABSENT: dict[str, dict[str, str]] = {
         "lib core ctypeslib exceptions f2py typing little_endian": "it is about NumPy itself",
     },
     "pullback.lax": {
-        "psend precv ragged_all_to_all": _DEVICES,
+        "psend precv": "pb.lax.ppermute sends and receives at once",
+        "ragged_all_to_all": "pad the blocks to one size: pb.lax.all_to_all(blocks, axis_name, 0, 0), and move their sizes too",
+        "pargmax pargmin": "it is pb.numpy.argmax, argmin (pb.lax.all_gather(x, axis_name), 0)",
+        "all_gather_invariant": 'it is pb.lax.all_gather(x, axis_name, to="invarying")',
+        "psum_invariant": "it is pb.lax.psum",
+        "pdot pgather xeinsum": "it is pb.lax.psum of a product, or an index of pb.lax.all_gather",
         "scaled_dot": "pb.nn.scaled_matmul multiplies what is quantized",
         "rng_uniform": "it draws other numbers at each call; pb.random.uniform draws from a key",
         "create_token after_all": "effects happen in the order of the program by themselves, without tokens",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -59,6 +60,8 @@ class AxisOwner(Trace):
 class MeshAxis(AxisOwner):
     """An axis of a mesh, inside a shard_map. It is older than all that is traced there, so operations over it are recorded.
 
+    Several axes, named by a tuple, are as one of the product of their sizes, along which the last one varies fastest.
+
     Attributes:
         mesh: the mesh. told: see `AxisOwner`.
         index: while the function is written, the number along the axis, if that cannot be had from the device's own number.
@@ -70,7 +73,7 @@ class MeshAxis(AxisOwner):
 
     def __init__(self, mesh: Any, name: Hashable, told: bool, steps: Trace | None = None) -> None:
         super().__init__()
-        self.axis = Axis(mesh.shape[name], name)
+        self.axis = Axis(math.prod(mesh.sizes_of(single_names(name))), name)
         self.mesh = mesh
         self.told = told
         self.index: Any = None
@@ -80,10 +83,13 @@ class MeshAxis(AxisOwner):
     def key(self) -> Any:
         return self.mesh, self.told
 
+    def block(self) -> tuple[Any, bool, int]:
+        """What axes have in common that are as one where they are named together."""
+        return self.mesh, self.told, id(self.steps)
+
     def groups(self, parts: Sequence[Sequence[int]] | None = None) -> list[list[int]]:
         """The numbers of the devices that differ in this axis alone, in its order; or of those in one of its `parts`."""
-        numbers = np.arange(self.mesh.size).reshape(self.mesh.axis_sizes)
-        rows = np.moveaxis(numbers, self.mesh.axis_names.index(self.axis.name), -1).reshape(-1, self.axis.size)
+        rows = rows_along(self.mesh.axis_names, self.mesh.axis_sizes, self.axis.name)
         return [row[list(part)].tolist() for row in rows for part in (parts or [range(self.axis.size)])]
 
     def lower(self, primitive: Primitive, write: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -107,6 +113,38 @@ def mesh_axes(mesh: Any, names: Iterable[Hashable], told: bool, steps: Trace | N
         yield owners
 
 
+def rows_along(names: Sequence[Hashable], sizes: Sequence[int], name: Hashable) -> Any:
+    """The numbers of the places in a grid with these axes: in each row those that differ along one axis, or several, alone."""
+    along = [names.index(one) for one in single_names(name)]
+    numbers = np.moveaxis(np.arange(math.prod(sizes)).reshape(sizes), along, range(-len(along), 0))
+    return numbers.reshape(-1, math.prod([sizes[place] for place in along]))
+
+
+def single_names(name: Hashable) -> tuple[Hashable, ...]:
+    """The axes that an operation's `axis_name` names: several are in a tuple."""
+    return name if name.__class__ is tuple else (name,)
+
+
+def own_axes(primitive: Primitive, params: dict[str, Any]) -> list[Hashable]:
+    """The named axes that an operation itself refers to, apart from the Programs that it holds."""
+    return [name for field in primitive.named_axes for name in single_names(params[field])]
+
+
+def as_one(names: Sequence[Hashable]) -> list[Hashable]:
+    """Names of axes with those that follow each other and are of one mesh joined in a tuple, as one axis of that. Raises
+    `AxisError` for a name that is there twice."""
+    if len({*names}) < len(names):
+        raise AxisError(f"A collective names each axis once, not axis_name={tuple(names)!r}.")
+    found: list[Hashable] = []
+    for name in names:
+        owner, before = axis_owner(name), axis_owner(found[-1]) if found else None
+        if isinstance(owner, MeshAxis) and isinstance(before, MeshAxis) and owner.block() == before.block():
+            found[-1] = (*single_names(found[-1]), name)
+        else:
+            found.append(name)
+    return found
+
+
 def told_axes() -> tuple[Hashable, ...]:
     """The named axes around this call along which what is the same is told from what differs."""
     axes = axes_around()
@@ -127,6 +165,13 @@ def named_axis(name: Hashable, owner: AxisOwner) -> AbstractContextManager[None]
 def axis_owner(name: Hashable) -> AxisOwner:
     """The trace that owns a named axis. Raises `AxisNameError` when there is none of that name."""
     axes = axes_around()
+    if name.__class__ is tuple:
+        owners = [axis_owner(one) for one in name]
+        first = owners[0]
+        assert isinstance(first, MeshAxis)
+        joined = MeshAxis(first.mesh, name, first.told, first.steps)
+        joined.serial = max([owner.serial for owner in owners])
+        return joined
     if name not in axes:
         known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
         raise AxisNameError(

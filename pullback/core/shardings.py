@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from pullback.core.devices import Device
-from pullback.core.errors import AxisUsedTwice, ShardingError, UnevenShard, UnknownAxis
+from pullback.core.errors import AxisUsedTwice, NotLocal, ShardingError, UnevenShard, UnknownAxis
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
 from pullback.core.types import ArrayType
 
@@ -254,11 +254,16 @@ class Sharding:
         Returns:
             A dict of tuples of slices.
 
+        Raises:
+            ShardingError: an array cannot be divided so, or the mesh has no devices.
+
         Example:
             >>> import pullback as pb
             >>> pb.NamedSharding(pb.make_mesh((1,), ("data",)), pb.P("data")).devices_indices_map((8,))
             {cpu(0): (slice(0, 8, None),)}
         """
+        if not self.devices:
+            raise NotLocal(f"{self!r} lies on no devices: make a mesh of devices (pb.make_mesh).")
         return dict(zip(self.devices, self.places(global_shape), strict=True))
 
     def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
@@ -269,6 +274,9 @@ class Sharding:
 
         Returns:
             A dict of tuples of slices.
+
+        Raises:
+            ShardingError: an array cannot be divided so, or the mesh has no devices.
 
         Example:
             >>> import pullback as pb

@@ -206,6 +206,14 @@ def passing_source(depth: int = 1) -> CodeSource | None:
     return found
 
 
+def running_source() -> CodeSource | None:
+    """The innermost line of the user's that is running, without those that called it; None when there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _users_files[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return None if frame is None else CodeSource(frame.f_code, frame.f_lasti)
+
+
 def forget_callers() -> None:
     """Let go of the user's frames: what was traced has ended."""
     _frames.clear()

@@ -59,6 +59,10 @@ class Trace:
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         raise NotImplementedError
 
+    def varying(self, value: Any) -> frozenset[Any]:
+        """The axes of a mesh along which a value is known to vary, where devices take turns to compute."""
+        return frozenset()
+
     def describe(self) -> str:
         """This transformation in words, as `jit of loss (model.py:12)`."""
         return self.transformation + (f" of {describe(self.function)}" if self.function is not None else "")

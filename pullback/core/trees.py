@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from types import NoneType
 from typing import Any, TypeVar
@@ -355,12 +356,17 @@ class Trees:
             return [prefix] * structure_of(tree).num_leaves
         there = optree()
         values = there.tree_map(lambda value: _NONE if value is None else value, prefix, none_is_leaf=True, namespace=NAMESPACE)
-        structure_of(tree)  # registers the dataclasses in it
+        structure = structure_of(tree)  # registers the dataclasses in it
         try:
             found: list[Any] = there.broadcast_prefix(values, tree, namespace=NAMESPACE)
         except ValueError:
-            where = difference(structure_of(tree), structure_of(values), root, "the entry for it has", leaf_for_anything)
+            where = difference(structure, structure_of(values), root, "the entry for it has", leaf_for_anything)
             raise StructureError(f"{what} does not fit: {where}.") from None
+        if _has_order(values) or _has_order(tree):  # whose keys come in another order than those of a dict: found by path
+            leaves, own = there.tree_flatten(values, namespace=NAMESPACE)
+            given = dict(zip(own.paths(), leaves))
+            lengths = range(max(map(len, given)) + 1)
+            found = [next(given[path[:n]] for n in lengths if path[:n] in given) for path in structure.paths()]
         return [None if value is _NONE else value for value in found]
 
     # ---- what follows from it ----
@@ -416,6 +422,15 @@ class Trees:
         if not self.fits(given, wanted, allowed):
             raise StructureError(says(self.difference(given, wanted, root, other, allowed)))
         return self.broadcast_prefix(tree, unflatten(wanted, range(wanted.num_leaves)), root, other)
+
+
+def _is_ordered(node: Any) -> bool:
+    return node.__class__ is OrderedDict
+
+
+def _has_order(tree: Any) -> bool:
+    """Whether there is an OrderedDict in a tree."""
+    return any(map(_is_ordered, optree().tree_leaves(tree, is_leaf=_is_ordered, namespace=NAMESPACE)))
 
 
 _kinds: dict[type, Trees] = {}

@@ -10,7 +10,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pullback.core.array import Array, ShardedArray, host_of
 from pullback.core.devices import DEFAULT_DEVICE, Device, processes
 from pullback.core.errors import DeviceError, NotLocal
 from pullback.core.meshes import place_of
+from pullback.core.source import Source
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
 
@@ -250,17 +251,50 @@ class _Placement:
 placement = _Placement()
 
 
+class JointCall(NamedTuple):
+    """A call of a program that several processes run together.
+
+    Attributes:
+        program: its name, types and digest, in words. digest: of its code. ranks: of the processes.
+        exchanges: whether they exchange values in it, so that none ends it before all have begun it.
+        values: of the arguments that each process brings by itself, the types and digests of their values.
+        source: the user's line that called it.
+    """
+
+    program: str
+    digest: bytes
+    ranks: tuple[int, ...]
+    exchanges: bool
+    values: tuple[tuple[str, bytes], ...]
+    source: Source | None
+
+
+class Peers(Protocol):
+    """The other processes, as what computes with them knows them."""
+
+    def agree_among(self, subject: str, value: str, among: Sequence[int]) -> None:
+        """Raise `ProgramsDiffer` if not all of some processes say the same of a subject."""
+
+    def begin(self, call: JointCall, meanwhile: Callable[[], None]) -> None:
+        """Return when all processes of a call are about to make the same one, before which `meanwhile` is called here; raise
+        `ProgramsDiffer` if they make another one. Calls that exchange nothing are compared when the next one does."""
+
+    def check_waiting(self, what: str) -> None:
+        """Raise if what is waited for, which is given by name, needs a process that is lost."""
+
+    def check_begun(self) -> None:
+        """Raise `TimeoutError` if a call waits for processes that make it for longer than it may."""
+
+
 class _Spanning:
     """What computes on the devices of several processes.
 
     Attributes:
-        backend: None where this process is alone. agree: raises if not all of some processes say the same of a subject.
-        check: raises if what is waited for, which is given by name, needs a process that is lost.
+        backend: None where this process is alone. peers: the other processes.
     """
 
     backend: Any = None
-    agree: Callable[[str, str, Sequence[int]], None]
-    check: Callable[[str], None]
+    peers: Peers
 
 
 spanning = _Spanning()
@@ -275,16 +309,16 @@ class _Plugins:
 plugins = _Plugins()
 
 
-def agree_over(devices: Sequence[Device], subject: str, value: str) -> None:
-    """Raise `ProgramsDiffer` if not all processes that have a part in a computation over devices say the same of it.
+def ranks_over(devices: Sequence[Device]) -> tuple[int, ...]:
+    """The processes that have a part in a computation over devices.
 
     Raises:
-        NotLocal: this process has no part in it.
+        NotLocal: this process has none.
     """
-    ranks = sorted({device.process_index for device in devices})
+    ranks = tuple(sorted({device.process_index for device in devices}))
     if processes.index not in ranks:
         raise NotLocal(f"No device of {place_of(devices)} belongs to this process, which is number {processes.index}.")
-    spanning.agree(subject, value, ranks)
+    return ranks
 
 
 def register_backend(platform: str, make: Callable[[], Backend]) -> None:

@@ -1,19 +1,18 @@
 """Computing with other processes: a second client of the CPU's, which knows their devices as well.
 
 What one process computes by itself goes on as if there were no others, by the client that it had. The second client is
-asynchronous, so that nobody waits inside XLA for a process that may be lost, and its executables are made only after all have
-said that they make the same.
+asynchronous, so that nobody waits inside XLA for a process that may be lost, and its executables are run only after all have
+said that they run the same.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.devices import processes
 from pullback.core.errors import WorldError
-from pullback.engine.backend import is_started, register_backend, spanning
+from pullback.engine.backend import Peers, is_started, register_backend, spanning
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.xla import XlaBackend, make_cpu_client
 
@@ -38,16 +37,14 @@ def join(
     index: int,
     counts: list[int],
     host: str,
-    agree: Callable[[str, str, Sequence[int]], None],
-    check: Callable[[str], None],
+    peers: Peers,
 ) -> None:
     """Compute with other processes from now on.
 
     Arguments:
         own: what `start_alone` returned. address: of the coordination service. index: the number of this process.
         counts: how many devices each has. host: by which the others reach this one.
-        agree: raises if not all of some processes say the same of a subject.
-        check: raises if a result that is waited for needs who is lost.
+        peers: the others.
     """
     lib = jaxlib()
     client, arguments = lib.join(address, index, host)
@@ -57,4 +54,4 @@ def join(
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
     processes.join(index, counts)
     register_backend("cpu", lambda: XlaBackend("cpu", own))
-    spanning.backend, spanning.agree, spanning.check = XlaBackend("cpu", made), agree, check
+    spanning.backend, spanning.peers = XlaBackend("cpu", made), peers

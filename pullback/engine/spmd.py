@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,18 +29,22 @@ from pullback.core.array import (
     placed_type,
 )
 from pullback.core.devices import Device
-from pullback.core.errors import DeviceError, NotLocal, ShardingError, ShardingMismatch
+from pullback.core.errors import DeviceError, NotLocal, ProgramsDiffer, ShardingError, ShardingMismatch
 from pullback.core.forks import lock_across_forks
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
+from pullback.core.source import running_source
 from pullback.core.types import ArrayType
-from pullback.engine.backend import CompileOptions, Executable, agree_over, backend, backend_over, spanning
+from pullback.engine.backend import CompileOptions, Executable, JointCall, backend, backend_over, ranks_over, spanning
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
 from pullback.engine.waiting import is_ready, run_with_peers, wait_for, wait_for_peers
 from pullback.program.cost import cost
+
+# How XLA calls what devices do together. A program without any of these needs no other process.
+_EXCHANGE = re.compile(r" (?:all|collective|ragged|reduce-scatter|send|recv)[a-z-]*\(")
 
 
 def _is_local(mesh: Mesh) -> bool:
@@ -190,8 +196,9 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
             return ShardedArray(type, sharding, from_pieces(there, _redivided(array, sharding), type, sharding), lent=True)
     host = host_of(array)
     if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
+        ranks = ranks_over(sharding.devices)
         digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
-        agree_over(sharding.devices, f"the values of {type} that is put on {sharding.place}", digest[:16])
+        spanning.peers.agree_among(f"the values of {type} that is put on {sharding.place}", digest[:16], ranks)
     return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
@@ -222,6 +229,38 @@ def _corner(place: Index) -> tuple[int, ...]:
     return tuple([one.start for one in place])
 
 
+# ---- what each process brings by itself ----------------------------------------------------------------------------------
+
+COMPARED = 4096  # of so many values all are compared between processes, of more as many, evenly spread
+
+
+class _Brought(threading.local):
+    """What this thread has put on devices of several processes for the next call: the buffers, the types, and digests of the
+    values."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[Any, str, bytes]] = []
+
+
+_brought = _Brought()
+
+
+def _bring(raw: Any, given: HostArray | np.generic, type: ArrayType) -> Any:
+    host = np.asarray(given)
+    some = host if host.size <= COMPARED else host.flat[:: host.size // COMPARED | 1]  # odd: not always of one column
+    _brought.values.append((raw, str(type), hashlib.blake2b(some.tobytes(), digest_size=8).digest()))
+    return raw
+
+
+def _values_among(buffers: Sequence[Any]) -> tuple[tuple[str, bytes], ...]:
+    """What of it these buffers are; the rest is forgotten, since the call for which it was meant has failed."""
+    if not _brought.values:
+        return ()
+    found, _brought.values = _brought.values, []
+    taken = set(map(id, buffers))
+    return tuple([(type, digest) for raw, type, digest in found if id(raw) in taken])
+
+
 # ---- executables --------------------------------------------------------------------------------------------------------
 
 
@@ -234,6 +273,7 @@ class SpmdExecutable(XlaExecutable):
     gives: list[NamedSharding]
     placed_types: list[ArrayType]
     is_short: bool
+    joint: JointCall  # of one that several processes run together, what is the same in all calls
 
     def result_class_of(self, options: CompileOptions) -> type[Array]:
         return ShardedArray
@@ -270,8 +310,40 @@ class SpmdExecutable(XlaExecutable):
         constants = [self._buffer_on_mesh(one, on_mesh(own)) for one, own in zip(lowered.constants, spread)]
         return constants, handlers
 
+    def join_peers(self, digest: str) -> None:
+        """Other processes run this together with this one; the digest is that of its code."""
+        program = self.program()
+        given = ", ".join([str(variable.placed_type) for variable in program.inputs])
+        made = ", ".join(map(str, self.placed_types))
+        values = _values_among(self.constants)
+        code = hashlib.sha256(digest.encode() + b"".join([one for _, one in values])).digest()
+        exchanges = any([_EXCHANGE.search(module.to_string()) is not None for module in self.raw.hlo_modules()])
+        about = f"{program.name}: ({given}) -> ({made}), {code.hex()[:8]}"
+        self.joint = JointCall(about, code, ranks_over([*self.mesh.devices.flat]), exchanges, (), None)
+
     def _executor(self) -> Callable[[list[Any]], Sequence[Any]]:
+        if self.backend.spans:
+            return self._run_with_peers
         return self._run_in_turn if self.mesh.size > 1 and self.backend.platform == "cpu" else super()._executor()
+
+    def _run_with_peers(self, buffers: list[Any]) -> Sequence[Any]:
+        """Run when all processes that are to run it have come to this call, and the program before has ended."""
+        call = self.joint._replace(values=_values_among(buffers), source=running_source())
+        with self.backend.launching:
+            found: Sequence[Any] = run_with_peers(lambda: self._begin(call, buffers))
+            return found
+
+    def _begin(self, call: JointCall, buffers: list[Any]) -> Sequence[Any]:
+        there = self.backend
+
+        def meanwhile() -> None:
+            if there.running is not None and not is_ready(there.running):
+                wait_for_peers(there.running)
+
+        spanning.peers.begin(call, meanwhile)
+        outs = super()._executor()(buffers)
+        there.running = outs[-1] if outs else None
+        return outs
 
     def inlined(self) -> tuple[str, dict[str, Any]] | None:
         return Executable.inlined(self) if self.mesh.size > 1 else super().inlined()
@@ -282,9 +354,8 @@ class SpmdExecutable(XlaExecutable):
         there = self.backend
         with there.launching:
             if there.running is not None and not is_ready(there.running):
-                (wait_for_peers if there.spans else wait_for)(there.running)
-            execute = super()._executor()
-            outs = run_with_peers(lambda: execute(buffers)) if there.spans else execute(buffers)
+                wait_for(there.running)
+            outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
             if self.is_short and outs:
                 outs[-1].block_until_ready()
@@ -301,7 +372,9 @@ class SpmdExecutable(XlaExecutable):
             return host_of(array) if found is None else found  # the former raises
         if array.__class__ is PlacedArray and self.mesh.size > 1:
             raise DeviceError(f"An array on {array.device} cannot be computed with on {self.mesh}: move it with pb.device_put.")
-        return spread_out(self.backend, host_of(array), array.type, wanted)
+        host = host_of(array)
+        raw = spread_out(self.backend, host, array.type, wanted)
+        return _bring(raw, host, array.type) if self.backend.spans else raw
 
     def put(self, wanted: NamedSharding, value: Any) -> Any:
         """The buffer of a value that lies nowhere in particular, where an input is wanted. It is the caller's: copied."""
@@ -337,6 +410,9 @@ class SpmdExecutable(XlaExecutable):
                 buffers.append(self._buffer_on_mesh(one, own))
         try:
             return self._executor()(buffers)
+        except ProgramsDiffer:  # then it was not begun
+            donors = []
+            raise
         finally:
             for array in donors:
                 array.delete()

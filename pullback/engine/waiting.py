@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.errors import ProgramsDiffer
 from pullback.engine.backend import spanning
 
 SHORT_PAUSE, LONG_PAUSE = 2e-5, 1e-3  # seconds between two looks at a result that other processes compute as well
@@ -87,7 +88,7 @@ def wait_for_peers(raw: Any) -> None:
     from time to time: a thread inside XLA, which may wait there for ever, would not let this process end."""
     began = time.monotonic()
     while not is_ready(raw):
-        spanning.check(RESULT)
+        spanning.peers.check_waiting(RESULT)
         waited = time.monotonic() - began
         time.sleep(min(max(waited / 8, SHORT_PAUSE), LONG_PAUSE))  # so that it is seen hardly later than it comes
     if raw.is_deleted():
@@ -103,7 +104,7 @@ def _hear_of_losses() -> None:
     """Raise if a process is lost: that its connections end is seen before others are told why."""
     until = time.monotonic() + HEARD_OF
     while time.monotonic() < until:
-        spanning.check(RESULT)
+        spanning.peers.check_waiting(RESULT)
         time.sleep(LONG_PAUSE)
 
 
@@ -146,15 +147,18 @@ _launchers: list[_Launcher] = []  # one, when the first such program is run
 
 
 def run_with_peers(call: Callable[[], Any]) -> Any:
-    """What a call returns that starts a program which processes run together; raises `PeerLost` if one of them is lost."""
+    """What a call returns that starts a program which processes run together; raises `PeerLost` if one of them is lost. A
+    Ctrl-C ends the wait for it, not the call, on which the other processes count."""
     if not _launchers:
         _launchers.append(_Launcher())
     launch = _Launch(call)
     _launchers[0].given.put(launch)
     while not launch.done.acquire(timeout=LISTENING):
-        spanning.check(RESULT)
+        spanning.peers.check_waiting(RESULT)
+        spanning.peers.check_begun()
     if isinstance(launch.outcome, Exception):
-        _hear_of_losses()
+        if not isinstance(launch.outcome, ProgramsDiffer):
+            _hear_of_losses()
         raise launch.outcome
     return launch.outcome
 

@@ -38,12 +38,11 @@ from pullback.engine.backend import (
     BorrowedBuffer,
     CompileOptions,
     Executable,
-    agree_over,
     backend_over,
     buffer_of,
     placement,
+    ranks_over,
     register_backend,
-    spanning,
 )
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable, kept_inputs
 from pullback.engine.jaxlib import jaxlib
@@ -61,8 +60,6 @@ COPIED_AT_ONCE = 1 << 15
 
 # What takes XLA less long than this is not worth a file: reading it back would take as long.
 KEPT_SECONDS = 0.02
-
-MAX_AGREED = 1 << 16  # programs of which it is remembered that all processes make the same
 
 MAX_TYPES = 4096  # of which a back end keeps what jaxlib wants to know
 
@@ -166,7 +163,6 @@ class XlaBackend(Backend):
         self.running: Any = None  # the last result of the last of them
         immutable_memory.add(lib.jax.ArrayImpl)
         self._avals: Bounded[ArrayType, Any] = Bounded(MAX_TYPES)
-        self._agreed: Bounded[str, bool] = Bounded(MAX_AGREED)  # the programs on which the processes agree
         _places.update((id(sharding), (self, i)) for i, sharding in enumerate(self.shardings))
 
     def _lose_threads(self) -> None:
@@ -269,7 +265,7 @@ class XlaBackend(Backend):
         """What XLA makes of a Program's module."""
         self.check_threads()
         if self.spans:
-            self._agree(lowered, program, options)
+            ranks_over([*devices_of(lowered.mesh).devices.flat])  # type: ignore[arg-type]
         try:
             loaded = self._load(lowered, options)
         except Exception as error:
@@ -281,19 +277,11 @@ class XlaBackend(Backend):
                 raise
             raise refusal from error
         kind = XlaExecutable if lowered.mesh is None else SpmdExecutable
-        return kind(self, loaded, lowered, program, options, donated)
-
-    def _agree(self, lowered: Lowered, program: Program, options: CompileOptions) -> None:
-        """Raise if the processes are about to run different programs together, of which XLA would wait for the others."""
-        if not spanning.backend:
-            return
-        inputs = generation_inputs(self, lowered, options)
-        digest = disk.digest({name: inputs[name] for name in ("module", "settings", "optimization", "device")})
-        if digest not in self._agreed:  # else it was compiled before, and forgotten
-            given, made = [", ".join(map(str, types)) for types in (program.input_types, program.output_types)]
-            subject, value = "the next program that they run together", f"{program.name}: ({given}) -> ({made}), {digest[:8]}"
-            agree_over([*devices_of(lowered.mesh).devices.flat], subject, value)  # type: ignore[arg-type]
-            self._agreed[digest] = True
+        made = kind(self, loaded, lowered, program, options, donated)
+        if self.spans and isinstance(made, SpmdExecutable):
+            inputs = generation_inputs(self, lowered, options)
+            made.join_peers(disk.digest({name: inputs[name] for name in ("module", "settings", "optimization", "device")}))
+        return made
 
     def _may_run_later(self, program: Program, lowered: Lowered) -> bool:
         """Whether a call of a program may return before it has run: it takes long, and calls no Python function, which could

@@ -8,12 +8,16 @@ import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.array import from_python
-from pullback.core.axes import told_axes
+from pullback.core.axes import Axis, as_one, axis_owner, single_names, told_axes
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.trees import array_leaves, unflatten
 from pullback.numpy.axes import normal_axis, several
+from pullback.numpy.creation import asarray, zeros_like
+from pullback.numpy.logic import where
 from pullback.numpy.promotion import PYTHON_SCALARS, in_dtype, literal_of, to_inexact
 from pullback.numpy.shaping import moveaxis
 from pullback.ops import arithmetic, collective
@@ -23,35 +27,35 @@ from pullback.ops.shape import reshape
 from pullback.ops.varying import vary
 
 
-def _over(name: str, axis_name: Any, x: Any, apply: Callable[..., Any], groups: Any = None) -> Any:
-    given = _in_groups(name, axis_name, groups)
+def _over(name: str, axis_name: Any, x: Any, apply: Callable[..., Any], groups: Any = None, uneven: bool = False) -> Any:
+    names = as_one(several(axis_name))
+    given = _in_groups(name, names, groups, uneven)
     leaves, structure = array_leaves(x, lambda: f"{name}'s argument")
-    for one in several(axis_name):
+    for one in names:
         leaves = [apply(leaf, one, **given) for leaf in leaves]
     return unflatten(structure, leaves)
 
 
-def _one_name(name: str, axis_name: Any) -> Hashable:
-    """The only name of an axis; a tuple may hold it. Raises `AxisError` for several."""
-    names = several(axis_name)
-    if len(names) != 1:
-        raise AxisError(f"{name} takes one named axis, not axis_name={axis_name!r}. Apply it to one after the other.")
-    return names[0]
-
-
-def _in_groups(name: str, axis_name: Any, groups: Any) -> dict[str, Any]:
-    """The parameter for `axis_index_groups`; none if there are none. Raises `ValueError` unless each number is in one of them,
-    and all are of one size."""
+def _in_groups(name: str, names: Sequence[Hashable], groups: Any, uneven: bool = False) -> dict[str, Any]:
+    """The parameter for `axis_index_groups`; none if there are none. Raises `ValueError` unless each number along the axis is
+    in one of them, and all are of one size; they need not be, if it can be `uneven`."""
     if groups is None:
         return {}
-    size = axis_size(_one_name(name, axis_name))
+    if len(names) != 1:
+        raise AxisError(f"{name} with axis_index_groups takes one named axis, or several of one mesh, not {tuple(names)!r}.")
+    size = axis_size(names[0])
     found = tuple([tuple([operator.index(number) for number in group]) for group in groups])
-    if sorted([number for group in found for number in group]) != list(range(size)) or len({len(group) for group in found}) > 1:
+    wrong = sorted([number for group in found for number in group]) != list(range(size)) or () in found
+    if wrong or (not uneven and _differ_in_size({"groups": found})):
         raise ValueError(
-            f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {axis_name!r} in one group,"
-            f" and groups of one size, but are {groups!r}."
+            f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {names[0]!r} in one group,"
+            f" none empty{'' if uneven else ', and groups of one size'}, but are {groups!r}."
         )
     return {"groups": found}
+
+
+def _differ_in_size(given: dict[str, Any]) -> bool:
+    return bool(given) and len({len(group) for group in given["groups"]}) > 1
 
 
 def _count(axis_name: Any, given: dict[str, Any]) -> int:
@@ -85,14 +89,17 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         5:i32[]:cpu(0)
     """
     if x.__class__ in PYTHON_SCALARS:
-        given = _in_groups("psum", axis_name, axis_index_groups)
-        return math.prod([_count(name, given) for name in several(axis_name)], start=x)
+        names = as_one(several(axis_name))
+        given = _in_groups("psum", names, axis_index_groups, uneven=True)
+        if not _differ_in_size(given):
+            return math.prod([_count(name, given) for name in names], start=x)
     return _over(
         "psum",
         axis_name,
         x,
         lambda leaf, name, **given: over(name, collective.psum, _counted(leaf), **given),
         axis_index_groups,
+        uneven=True,
     )
 
 
@@ -126,9 +133,13 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     def mean(leaf: Any, name: Hashable, **given: Any) -> Any:
         leaf = to_inexact(leaf, "pmean")
         total = over(name, collective.psum, in_dtype(leaf, accumulation_dtype(leaf.type.dtype)), **given)
-        return in_dtype(arithmetic.div(total, literal_of(_count(name, given), total.type.dtype)), leaf.type.dtype)
+        if _differ_in_size(given):
+            count = over(name, collective.psum, literal_of(1, total.type.dtype), **given)
+        else:
+            count = literal_of(_count(name, given), total.type.dtype)
+        return in_dtype(arithmetic.div(total, count), leaf.type.dtype)
 
-    return _over("pmean", axis_name, x, mean, axis_index_groups)
+    return _over("pmean", axis_name, x, mean, axis_index_groups, uneven=True)
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -152,9 +163,16 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(pnp.array([1.0, 3.0]))
         [3. 3.]:f32[2]:cpu(0)
     """
-    return _over(
-        "pmax", axis_name, x, lambda leaf, name, **given: over(name, collective.pmax, leaf, **given), axis_index_groups
-    )
+    return _extreme("pmax", collective.pmax, axis_name, x, axis_index_groups)
+
+
+def _extreme(name: str, primitive: Any, axis_name: Any, x: Any, groups: Any) -> Any:
+    def extreme(leaf: Any, axis: Hashable, **given: Any) -> Any:
+        if kind(leaf.type.dtype) == "c" and _differ_in_size(given):
+            raise ValueError(f"{name} of complex numbers takes axis_index_groups of one size, not {groups!r}.")
+        return over(axis, primitive, leaf, **given)
+
+    return _over(name, axis_name, x, extreme, groups, uneven=True)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -178,9 +196,7 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         >>> pb.vmap(lambda x: lax.pmin(x, "i"), axis_name="i", out_axes=None)(pnp.array([1.0, 3.0]))
         1.0:f32[]:cpu(0)
     """
-    return _over(
-        "pmin", axis_name, x, lambda leaf, name, **given: over(name, collective.pmin, leaf, **given), axis_index_groups
-    )
+    return _extreme("pmin", collective.pmin, axis_name, x, axis_index_groups)
 
 
 def axis_index(axis_name: Any) -> Any:
@@ -199,20 +215,15 @@ def axis_index(axis_name: Any) -> Any:
         >>> pb.vmap(lambda x: x + lax.axis_index("i"), axis_name="i")(pnp.array([10, 10, 10]))
         [10 11 12]:i32[3]:cpu(0)
     """
-    if not isinstance(axis_name, (tuple, list)):
-        return over(axis_name, collective.axis_index)
-    total: Any = from_python(0, INT32)
-    for name in axis_name:
-        scaled = arithmetic.mul(total, literal_of(axis_size(name), total.type.dtype))
-        total = arithmetic.add(scaled, over(name, collective.axis_index))
-    return total
+    names = several(axis_name)
+    return collective.place_along(names) if names else from_python(0, INT32)
 
 
-def axis_size(axis_name: Hashable) -> int:
-    """The number of batch elements of a named axis.
+def axis_size(axis_name: Any) -> int:
+    """The number of batch elements of a named axis; along several, the product.
 
     Arguments:
-        axis_name: the name of an axis.
+        axis_name: the name of an axis, or several in a tuple.
 
     Returns:
         An int.
@@ -224,7 +235,7 @@ def axis_size(axis_name: Hashable) -> int:
         >>> pb.vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(pnp.array([2.0, 4.0]))
         [1. 2.]:f32[2]:cpu(0)
     """
-    return collective.axis_size(axis_name)
+    return math.prod([collective.axis_size(name) for name in several(axis_name)])
 
 
 def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
@@ -232,14 +243,14 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
     Arguments:
         x: a tree of arrays and numbers.
-        axis_name: the name of an axis.
-        source: the number of the batch element.
+        axis_name: the name of an axis, or several in a tuple.
+        source: the number of the batch element; along several axes, in row-major order.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
 
     Raises:
-        AxisNameError: there is no axis of that name. AxisError: several are given.
+        AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
         IndexError: there is no such batch element.
 
@@ -247,19 +258,24 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
         >>> pb.vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(pnp.array([1.0, 3.0, 5.0]))
         [3. 3. 3.]:f32[3]:cpu(0)
     """
-    name = _one_name("pbroadcast", axis_name)
-    size, number = axis_size(name), operator.index(source)
+    size, number = axis_size(axis_name), operator.index(source)
     if not 0 <= number < size:
         raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {axis_name!r}.")
+    names = as_one(several(axis_name))
+    places = dict(zip(names, np.unravel_index(number, [axis_size(name) for name in names])))
     return _over(
         "pbroadcast",
-        name,
+        axis_name,
         x,
-        lambda leaf, name: over(name, collective.all_gather, leaf, axis_size=size, axis=0, same=True)[number],
+        lambda leaf, name: over(name, collective.all_gather, leaf, axis_size=axis_size(name), axis=0, same=True)[
+            int(places[name])
+        ],
     )
 
 
-def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(
+    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
+) -> Any:
     """The values of all batch elements of a named axis, along a new axis; joined along an existing one, if `tiled`.
 
     Several names, in a tuple, are gathered in row-major order. A negative `axis` counts from the end of the result.
@@ -271,6 +287,8 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
             own.
         axis: where the values lie in the result.
         tiled: whether they are joined along an axis that they have.
+        to: how a shard_map takes the result, which all devices have: as a copy of each's own ("varying"), whose cotangents are
+            added; or as one that they share ("invarying"), so that an out_spec need not name the axis.
 
     Returns:
         The same tree; an array in it is the same for all batch elements.
@@ -278,7 +296,7 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
     Raises:
         AxisError: the result has no such axis. AxisNameError: there is no axis of that name.
         LeafError: a leaf is neither an array nor a number.
-        ValueError: `axis_index_groups` are no such groups.
+        ValueError: `axis_index_groups` are no such groups, or `to` is neither, or "invarying" with groups.
 
     Example:
         >>> x = pnp.array([[1.0], [3.0]])
@@ -288,12 +306,20 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
         >>> pb.vmap(lambda x: lax.all_gather(x, "i", tiled=True), axis_name="i", out_axes=None)(x)
         [1. 3.]:f32[2]:cpu(0)
     """
-    names, given = several(axis_name), _in_groups("all_gather", axis_name, axis_index_groups)
+    names = as_one(several(axis_name))
+    given = _in_groups("all_gather", names, axis_index_groups)
+    count = {name: _count(name, given) for name in names}
+    if to not in ("varying", "invarying"):
+        raise ValueError(f'all_gather takes to="varying" or to="invarying", not {to!r}.')
+    if to == "invarying":
+        if given:
+            raise ValueError('all_gather with axis_index_groups gives groups different results: it has no to="invarying".')
+        given["same"] = True
 
     def gathered(leaf: Any) -> Any:
         at = normal_axis(axis, leaf.type.ndim if tiled else leaf.type.ndim + 1, "all_gather")
         for name in reversed(names):
-            leaf = over(name, collective.all_gather, leaf, axis_size=_count(name, given), axis=at, **given)
+            leaf = over(name, collective.all_gather, leaf, axis_size=count[name], axis=at, **given)
         return _merged(leaf, at, len(names) + tiled)
 
     leaves, structure = array_leaves(x, lambda: "all_gather's argument")
@@ -336,24 +362,49 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     Arguments:
         x: a tree of arrays and numbers.
-        axis_name: the name of an axis.
+        axis_name: the name of an axis, or several in a tuple, with numbers in row-major order.
         perm: pairs of ints, no source and no destination twice.
 
     Returns:
         The same tree.
 
     Raises:
-        AxisNameError: there is no axis of that name. AxisError: `axis_name` names several.
-        ShapeError: a source or a destination occurs twice, or is no number of a batch element.
+        AxisNameError: there is no axis of that name.
+        AxisError: a pair has a number of no batch element; or `axis_name` names axes of a mesh in another order than the mesh.
+        ShapeError: a source or a destination occurs twice.
         LeafError: a leaf is neither an array nor a number.
 
     Example:
         >>> pb.vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(pnp.array([1, 2, 3]))
         [0 1 2]:i32[3]:cpu(0)
     """
-    name = _one_name("ppermute", axis_name)
-    pairs = tuple([(int(source), int(to)) for source, to in perm])
-    return _over("ppermute", name, x, lambda leaf, name: over(name, collective.ppermute, leaf, perm=pairs))
+    names = as_one(several(axis_name))
+    pairs = tuple([(operator.index(source), operator.index(to)) for source, to in perm])
+    for name in names:
+        _check_order(name)
+    if len(names) == 1:
+        return _over("ppermute", names[0], x, lambda leaf, name: over(name, collective.ppermute, leaf, perm=pairs))
+    collective.check_permutation(Axis(axis_size(axis_name), axis_name), pairs)
+    sources = np.full(axis_size(axis_name), -1, np.int32)
+    for source, to in pairs:
+        sources[to] = source
+    mine = asarray(sources)[axis_index(axis_name)]
+
+    def taken(leaf: Any) -> Any:
+        return where(mine < 0, zeros_like(leaf), all_gather(leaf, axis_name)[mine])
+
+    leaves, structure = array_leaves(x, lambda: "ppermute's argument")
+    return unflatten(structure, [taken(leaf) for leaf in leaves])
+
+
+def _check_order(name: Hashable) -> None:
+    """Raise `AxisError` unless axes of a mesh are named in its order. `axis_index` numbers elements by the order of the names,
+    but JAX's ppermute by that of the mesh: it is refused where the two differ."""
+    names = single_names(name)
+    if len(names) > 1:
+        ordered = tuple([one for one in axis_owner(name).mesh.axis_names if one in names])  # type: ignore[attr-defined]
+        if ordered != names:
+            raise AxisError(f"ppermute numbers devices in the order of the mesh: write axis_name={ordered!r}, not {names!r}.")
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -368,14 +419,15 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
         The same tree.
 
     Raises:
-        AxisNameError: there is no axis of that name. AxisError: `axis_name` names several; or `perm` is no permutation.
+        AxisNameError: there is no axis of that name.
+        AxisError: `perm` is no permutation; or `axis_name` names axes of a mesh in another order than the mesh.
         LeafError: a leaf is neither an array nor a number.
 
     Example:
         >>> pb.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(pnp.array([1, 2, 3]))
         [3 1 2]:i32[3]:cpu(0)
     """
-    count = axis_size(_one_name("pshuffle", axis_name))
+    count = axis_size(axis_name)
     if sorted(perm) != list(range(count)):
         raise AxisError(f"pshuffle needs a permutation of 0 to {count - 1} over the axis {axis_name!r}, not perm={perm!r}.")
     return ppermute(x, axis_name, [(source, to) for to, source in enumerate(perm)])
@@ -411,7 +463,8 @@ def all_to_all(
         [[1 3]
          [2 4]]:i32[2,2]:cpu(0)
     """
-    names, given = several(axis_name), _in_groups("all_to_all", axis_name, axis_index_groups)
+    names = as_one(several(axis_name))
+    given = _in_groups("all_to_all", names, axis_index_groups)
 
     def exchanged(leaf: Any) -> Any:
         split, concat = [normal_axis(axis, leaf.type.ndim, "all_to_all") for axis in (split_axis, concat_axis)]
@@ -459,7 +512,7 @@ def psum_scatter(
 
     Arguments:
         x: a tree of arrays.
-        axis_name: the name of an axis, or, if `tiled`, several in a tuple.
+        axis_name: the name of an axis, or several in a tuple: they are as one, of the product of their sizes.
         scatter_dimension: the axis of the values that is divided among the batch elements.
         axis_index_groups: lists of numbers along the axis, of one length, each number once: each group is as an axis of its
             own.
@@ -478,20 +531,28 @@ def psum_scatter(
         >>> pb.vmap(lambda x: lax.psum_scatter(x, "i"), axis_name="i")(x)
         [4. 6.]:f32[2]:cpu(0)
     """
+    names = as_one(several(axis_name))
+    given = _in_groups("psum_scatter", names, axis_index_groups)
+    counts = [_count(name, given) for name in names]
 
-    names = several(axis_name)
-    if len(names) > 1 and not tiled:
-        raise AxisError(f"psum_scatter over several named axes, {axis_name!r}, must be tiled.")
-
-    def part(leaf: Any, name: Hashable, **given: Any) -> Any:
+    def part(leaf: Any) -> Any:
         leaf = _counted(leaf)
         axis = normal_axis(scatter_dimension, leaf.type.ndim, "psum_scatter")
-        if not tiled:
-            return over(name, collective.psum_scatter, leaf, axis_size=_count(name, given), axis=axis, **given)
-        blocks = _in_blocks("psum_scatter", leaf, axis, _count(name, given))
-        return over(name, collective.psum_scatter, blocks, axis_size=_count(name, given), axis=axis, **given)
+        shape = leaf.type.shape
+        if tiled:
+            leaf = _in_blocks("psum_scatter", leaf, axis, math.prod(counts))
+        elif shape[axis] != math.prod(counts):
+            raise ShapeError(
+                f"psum_scatter of {leaf.type} over {math.prod(counts)} batch elements: axis {axis} must have that size."
+            )
+        rest = leaf.type.shape[axis + 1 :]
+        leaf = reshape(leaf, new_sizes=(*shape[:axis], *counts, *rest)) if len(names) != 1 else leaf
+        for name, count in zip(names, counts):
+            leaf = over(name, collective.psum_scatter, leaf, axis_size=count, axis=axis, **given)
+        return leaf
 
-    return _over("psum_scatter", axis_name, x, part, axis_index_groups)
+    leaves, structure = array_leaves(x, lambda: "psum_scatter's argument")
+    return unflatten(structure, [part(leaf) for leaf in leaves])
 
 
 def pvary(x: Any, axis_name: Any) -> Any:
@@ -518,9 +579,8 @@ def pvary(x: Any, axis_name: Any) -> Any:
     """
 
     def varied(leaf: Any, name: Hashable) -> Any:
-        index = over(name, collective.axis_index)
         told = told_axes()
-        return vary(leaf, [index], leaf, told) if name in told else leaf
+        return vary(leaf, [collective.place_along(name)], leaf, told) if single_names(name)[0] in told else leaf
 
     return _over("pvary", axis_name, x, varied)
 

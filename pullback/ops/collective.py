@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.axes import Axis, MeshAxis, axis_owner
+from pullback.core.axes import Axis, MeshAxis, axis_owner, single_names
 from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import bind_at, type_of
 from pullback.core.types import array_type
-from pullback.ops.arithmetic import div, mul
+from pullback.ops.arithmetic import add, div, mul
 from pullback.ops.barrier import computed_once
 from pullback.ops.broadcast import reduce_sum
 from pullback.ops.compare import eq, select
@@ -53,6 +53,15 @@ def over(axis_name: Hashable, operation: Any, *args: Any, **params: Any) -> Any:
 def axis_size(axis_name: Hashable) -> int:
     """The number of batch elements of a named axis."""
     return axis_owner(axis_name).axis.size
+
+
+def place_along(axis_name: Hashable) -> Any:
+    """The number of this batch element along an axis; along several, the last one varies fastest."""
+    names = single_names(axis_name)
+    total = over(names[0], axis_index)
+    for name in names[1:]:
+        total = add(mul(total, literal(axis_size(name), total)), over(name, axis_index))
+    return total
 
 
 class Collective(Rules):
@@ -288,7 +297,7 @@ class all_gather(Collective):
     def transpose(cotangent, x, *, axis_name, axis_size, axis=0, same=False, groups=None):
         if not (same and axis_owner(axis_name).told):
             return (over(axis_name, psum_scatter, cotangent, axis_size=axis_size, axis=axis, **in_parts(groups)),)
-        here = over(axis_name, axis_index)
+        here = place_along(axis_name)
         shape = type_of(cotangent).shape
         zero = literal(0, here)
         starts = [here if i == axis else zero for i in range(len(shape))]

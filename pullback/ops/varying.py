@@ -7,7 +7,8 @@ changes no value; its transpose is the sum over the axis. A cotangent then varie
 does.
 
 Along which axes that is is found out once a function has been traced as a whole (`parallel/varying.py`). Until then the
-operations here stand for what depends on it: they name values whose variation decides. They are each other's transposes.
+operations here stand for what depends on it: they name values whose variation decides, by a `variation` of each, so that no
+value is kept for it. They are each other's transposes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from pullback.core.axes import told_axes
+from pullback.core.dtypes import BOOL
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, innermost_staging
+from pullback.core.types import array_type
 from pullback.core.zero import ZERO
 
 
+@primitive
+class variation(Rules):
+    """What varies as x does, and has no elements."""
+
+    cost = 0
+
+    def result_type(x):
+        return array_type((0,), BOOL)
+
+    def evaluate(x):
+        return np.empty(0, bool)
+
+    def lower(write, x):
+        return write.constant(np.empty(0, bool))
+
+    def jvp(primals, tangents):
+        return variation(*primals), ZERO
+
+    def vectorize(size, args, batch_axes):
+        return variation(*args), None
+
+    def samples(rng):
+        yield (rng.normal(size=(2, 3)),), {}
+
+
 class ByVariation(Rules):
-    """An operation on its first operand, along those of the mesh axes `axes` along which any of the operands between varies and
-    the last one, `like`, does not."""
+    """An operation on its first operand, along those of the mesh axes `axes` along which any of the others but the last one
+    varies, and the last one, `like`, does not."""
 
     symbolic_zeros = True
     cost = 0
@@ -63,8 +93,8 @@ class aligned(ByVariation):
     """x, whose cotangent is made to vary along the axes along which `like` does."""
 
     def transpose(cotangent, x, like, *, axes):
-        total = psum_over_varying(cotangent, cotangent, like, axes=axes)
-        return (pvary_over_varying(total, like, total, axes=axes), None)
+        total = psum_over_varying(cotangent, variation(cotangent), like, axes=axes)
+        return (pvary_over_varying(total, like, variation(total), axes=axes), None)
 
 
 BY_VARIATION: frozenset[Any] = frozenset({psum_over_varying, pvary_over_varying, aligned})
@@ -73,7 +103,7 @@ BY_VARIATION: frozenset[Any] = frozenset({psum_over_varying, pvary_over_varying,
 def align(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     """Values whose cotangents vary along mesh axes as other values do; themselves outside of a shard_map."""
     axes = told_axes()
-    return [aligned(x, one, axes=axes) for x, one in zip(values, like)] if axes else list(values)
+    return [aligned(x, variation(one), axes=axes) for x, one in zip(values, like)] if axes else list(values)
 
 
 def vary(tangent: Any, others: Sequence[Any], like: Any, axes: Any) -> Any:
@@ -81,4 +111,6 @@ def vary(tangent: Any, others: Sequence[Any], like: Any, axes: Any) -> Any:
     recording = innermost_staging()
     known = recording is not None and not recording.evaluates  # a constant of what is recorded is the same everywhere
     others = [one for one in others if one is not like and (isinstance(one, Tracer) or not known)]
-    return tangent if tangent is ZERO or not others else pvary_over_varying(tangent, *others, like, axes=axes)
+    if tangent is ZERO or not others:
+        return tangent
+    return pvary_over_varying(tangent, *map(variation, others), variation(like), axes=axes)

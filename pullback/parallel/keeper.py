@@ -26,8 +26,9 @@ from typing import Any
 
 from pullback.core.errors import WorldError
 from pullback.engine.jaxlib import coordination_service
-from pullback.parallel.messages import Channel, join_address, shared_secret
+from pullback.parallel.messages import Channel, join_address, shared_secret, spell_ranks
 
+TOLD_AFTER = 10.0  # seconds after which those that meet are told who has not come
 TICK = 0.05  # seconds between two looks at what has taken too long
 SLEPT = 1.0  # seconds between two looks after which it was the keeper that slept, not the others
 # A connection that has ended, or whose other end does not speak as our processes do.
@@ -82,6 +83,8 @@ class Waiting:
     until: float
     body: bytes = b""
     among: Sequence[int] = ()  # the ranks that meet
+    since: float = field(default_factory=time.monotonic)
+    told: bool = False  # who has not come
 
 
 @dataclass
@@ -252,7 +255,7 @@ class Keeper:
         if not epoch.complete:
             if now > epoch.until and not epoch.refused:
                 missing = [rank for rank in range(epoch.count) if rank not in epoch.members]
-                self._refuse(epoch, f"{_ranks(missing)} did not come in {self.timeout:g} s.")
+                self._refuse(epoch, f"{spell_ranks(missing).capitalize()} did not come in {self.timeout:g} s.")
             return
         for member in list(epoch.members.values()):
             if not member.out and now - max(member.heard, member.channel.heard) > self.heartbeat:
@@ -264,9 +267,13 @@ class Keeper:
             if not requests:
                 del epoch.keys[key]
         for name, present in list(epoch.meetings.items()):
+            missing = [rank for rank in next(iter(present.values())).among if rank not in present] if present else []
+            for one in present.values():
+                if not one.told and name != LEAVING and now - one.since > TOLD_AFTER:
+                    one.told = True
+                    one.member.tell({"push": "waits", "what": name, "for": spell_ranks(missing)})
             if any([now > one.until for one in present.values()]):
-                missing = [rank for rank in next(iter(present.values())).among if rank not in present]
-                self._break(epoch, name, "timeout", f"{_ranks(missing)} did not come to {name}.")
+                self._break(epoch, name, "timeout", f"{spell_ranks(missing).capitalize()} did not come to {name}.")
         if epoch.reforming and now > min([one.until for one in epoch.reforming.values()]):
             for rank, member in epoch.members.items():
                 if not member.out and rank not in epoch.reforming:
@@ -427,10 +434,6 @@ class Keeper:
 
 
 LEAVING = "the end of the world"  # the meeting of those that have finished
-
-
-def _ranks(numbers: list[int]) -> str:
-    return f"Rank {numbers[0]}" if len(numbers) == 1 else f"Ranks {', '.join(map(str, numbers))}"
 
 
 def main(arguments: list[str]) -> None:

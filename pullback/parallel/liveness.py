@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback.core.devices import processes
 from pullback.core.errors import Fenced, PeerLost, WorldError
 from pullback.parallel.messages import Channel, Message
 
@@ -124,6 +126,10 @@ class Link:
             self.losses.leaving[header["rank"]] = time.monotonic()
         elif header["push"] == "fenced":
             self.losses.fenced = header["why"]
+        elif header["push"] == "waits":
+            print(
+                f"pullback: Rank {processes.index} waits at {header['what']}, and still for {header['for']}.", file=sys.stderr
+            )
         else:
             self.pushed(header)
 

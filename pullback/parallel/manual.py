@@ -37,7 +37,7 @@ from pullback.ops.arithmetic import div
 from pullback.ops.collective import axis_index
 from pullback.ops.literals import literal
 from pullback.ops.shape import reshape, squeeze
-from pullback.parallel.varying import Names, Settled, flags_of, names_in, settled, summed_outputs
+from pullback.parallel.varying import Names, Settled, flags_of, names_in, settled, summed_outputs, varied_outputs
 from pullback.program.program import Program
 from pullback.stablehlo.writer import TensorType
 from pullback.transforms.derive import (
@@ -90,10 +90,12 @@ def bind_map(over: Over, program: Program, args: Sequence[Any], in_specs: Sequen
         VaryingOutput: with `check`, a result varies along an axis that its spec does not name.
     """
     found = settled(program, over.manual, tuple([over.axes_of(spec) for spec in in_specs]), over.check)
+    made = found.program
     if over.check:
         check_outputs(over, found, out_specs)
+        made = varied_outputs(found, over.manual, [over.axes_of(spec) for spec in out_specs])
     params = {"in_specs": tuple(in_specs), "out_specs": tuple(out_specs), **over._asdict()}
-    return bind_holder(shard_map, *args, program=found.program, **params)
+    return bind_holder(shard_map, *args, program=made, **params)
 
 
 def check_outputs(

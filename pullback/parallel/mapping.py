@@ -17,6 +17,7 @@ from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary, at_user_line, describe, name_of
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import OWN_TREES, array_leaf, kind_of, structure_paths, unflatten
+from pullback.core.types import ArrayType
 from pullback.parallel.manual import Over, bind_map, check_outputs, on_devices
 from pullback.parallel.stepwise import by_turns
 from pullback.parallel.varying import settled
@@ -55,7 +56,7 @@ def shard_map(
         check_vma: whether to refuse a result that may differ between devices whose spec does not say so. Without it nobody says
             what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`.
         debug: run it in Python instead, for one device after another, so that `print` and pdb show values; so it does wherever
-            nothing is compiled.
+            nothing is compiled. Only the branches of a `cond` between which devices choose differently are traced.
 
     Returns:
         A function of whole arrays, with results that are divided among the devices.
@@ -91,6 +92,15 @@ def shard_map(
         raise TypeError(f"shard_map takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
     mapping = Mapping(f, mesh, in_specs, out_specs, axis_names, check_vma, debug)
     return wrapped(f, "shard_map", mapping)
+
+
+class Asked:
+    """A spec as it was given, a leaf of a tree."""
+
+    __slots__ = ("spec",)
+
+    def __init__(self, spec: PartitionSpec) -> None:
+        self.spec = spec
 
 
 class Mapping:
@@ -160,7 +170,7 @@ class Mapping:
         return Over(mesh, manual, self.check)
 
     def specs(self, over: Over, given: Any, tree: Any, what: str, root: str) -> list[PartitionSpec]:
-        """A spec for each leaf of a tree."""
+        """A spec for each leaf of a tree, as it was given."""
 
         def leaf(part: Any) -> Any:
             if part is None or isinstance(part, PartitionSpec):
@@ -171,7 +181,7 @@ class Mapping:
                         f"{part} names {wrong[0] if wrong else 'UNCONSTRAINED'!r}, along which this shard_map does not work:"
                         f" its axes are {', '.join(over.manual) or '(none)'}."
                     )
-                return found
+                return Asked(PartitionSpec() if part is None else part)
             if isinstance(part, NamedSharding):
                 return leaf(part.spec)
             if isinstance(part, dict):
@@ -187,7 +197,7 @@ class Mapping:
             error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
             raise
         for one in found:
-            if not isinstance(one, NamedSharding):
+            if not isinstance(one, Asked):
                 raise TypeError(f"{what} for {describe(self.f)} must be a tree of PartitionSpecs (pb.P), but {one!r} is in it.")
         return [one.spec for one in found]
 
@@ -195,15 +205,28 @@ class Mapping:
         """A spec for each leaf of the arguments. Raises unless it divides the leaf."""
         given = tuple(self.in_specs) if isinstance(self.in_specs, list) else self.in_specs
         specs = self.specs(over, given, args, "shard_map's in_specs", "arguments")
-        for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=True)):
+        types = [type_of(array_leaf(leaf, lambda i=i: self.path(args, i))) for i, leaf in enumerate(leaves)]  # type: ignore[misc]
+        return self.fitting(over, "in_spec", over.shard, types, specs, lambda i: self.path(args, i))
+
+    def fitting(
+        self,
+        over: Over,
+        what: str,
+        fit: Callable[[ArrayType, PartitionSpec], ArrayType],
+        types: Sequence[ArrayType],
+        specs: Sequence[PartitionSpec],
+        path: Callable[[int], str],
+    ) -> list[PartitionSpec]:
+        """The specs without the Nones at their ends. Raises unless each fits the array of its type."""
+        for i, (type, spec) in enumerate(zip(types, specs, strict=True)):
             try:
-                over.shard(type_of(array_leaf(leaf, lambda i=i: self.path(args, i))), spec)  # type: ignore[misc]
+                if len(spec) > type.ndim:
+                    raise ShardingError(f"{spec} has {len(spec)} entries, but the array, {type}, has {type.ndim} axes.")
+                fit(type, spec)
             except ShardingError as error:
-                error.args = (
-                    f"shard_map of {describe(self.f)}: {self.path(args, i)} with the in_spec {spec}: {error}{at_user_line()}",
-                )
+                error.args = (f"shard_map of {describe(self.f)}: {path(i)} with the {what} {spec}: {error}{at_user_line()}",)
                 raise
-        return specs
+        return [NamedSharding(over.mesh, spec).spec for spec in specs]
 
     def path(self, args: tuple[Any, ...], number: int) -> str:
         """How errors call a leaf of the arguments."""
@@ -228,6 +251,8 @@ class Mapping:
             out = self.f(*unflatten(structure, shards))
             outs, out_structure = returned_leaves(self.f, out)
             out_specs = self.specs(over, self.out_specs, out, "shard_map's out_specs", "output")
+            types, names = [type_of(one) for one in outs], self.names_of(out_structure)
+            out_specs = self.fitting(over, "out_spec", over.whole, types, out_specs, names.__getitem__)
             return outs
 
         if self.debug or not current_mode().compiles:
@@ -244,13 +269,6 @@ class Mapping:
         if over.check:
             found = settled(program, over.manual, tuple([over.axes_of(spec) for spec in specs]), over.check)
             check_outputs(over, found, out_specs, self.names_of(out_structure), describe(self.f))
-        for number, (out, spec) in enumerate(zip(program.outputs, out_specs, strict=True)):
-            try:
-                over.whole(out.type, spec)
-            except ShardingError as error:
-                where = self.names_of(out_structure)[number]
-                error.args = (f"shard_map of {describe(self.f)}: {where} with the out_spec {spec}: {error}{at_user_line()}",)
-                raise
         return unflatten(out_structure, bind_map(over, program, [*captures, *leaves], specs, out_specs))
 
     def names_of(self, structure: Any) -> Sequence[str]:

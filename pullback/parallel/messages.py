@@ -16,6 +16,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.errors import WorldError
@@ -126,6 +127,10 @@ class Channel:
         with contextlib.suppress(OSError):  # it has ended already
             self.connection.shutdown(socket.SHUT_RDWR)
         self.connection.close()
+
+
+def spell_ranks(numbers: Sequence[int]) -> str:
+    return f"rank {numbers[0]}" if len(numbers) == 1 else f"ranks {', '.join(map(str, numbers))}"
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from pullback.core.errors import Fenced, WorldError
 from pullback.engine.jaxlib import jaxlib
+from pullback.parallel.agreeing import Listening
 from pullback.parallel.liveness import LISTENING, Link
 from pullback.parallel.messages import Channel, join_address, shared_secret, split_address
 
@@ -48,13 +49,14 @@ class Meeting(NamedTuple):
 
     Attributes:
         link: to the keeper. service: the address of jaxlib's coordination service. about: what each says of itself.
-        host: by which the others reach this process.
+        host: by which the others reach this process. listening: where they say what they are about to run.
     """
 
     link: Link
     service: str
     about: list[dict[str, Any]]
     host: str
+    listening: Listening
 
 
 def find_place(address: str | None, count: int | None, rank: int | None, environment: Mapping[str, str]) -> Place:
@@ -182,7 +184,9 @@ def meet(place: Place, devices: int, timeout: float, heartbeat: float) -> Meetin
             f"The coordinator at {place.address} was reached, but {str(error) or 'its connection ended'}."
         ) from None
     from_here = connection.getsockname()[0]
+    listening = Listening(from_here)
     about = {"devices": devices, "pid": os.getpid(), "host": socket.gethostname(), "address": from_here}
+    about |= {"port": listening.port, "token": listening.token}
     channel.send({"rank": place.rank, "count": place.size, "epoch": place.epoch, "facts": facts(), "about": about})
     link = Link(channel, heartbeat, pushed)
     try:
@@ -191,14 +195,14 @@ def meet(place: Place, devices: int, timeout: float, heartbeat: float) -> Meetin
                 raise WorldError(f"The keeper at {place.address} has not said in {timeout:g} s who is missing.")
         if not told:
             raise WorldError(f"The keeper at {place.address} has ended while this process waited for the others.")
+        if told[0]["push"] == "refused":
+            raise (Fenced if told[0].get("kind") == "Fenced" else WorldError)(told[0]["why"])
     except BaseException:
         link.close()
+        listening.socket.close()
         raise
-    if told[0]["push"] == "refused":
-        link.close()
-        raise (Fenced if told[0].get("kind") == "Fenced" else WorldError)(told[0]["why"])
     link.begin(told[0]["heartbeat"])  # that of the one who started the keeper
-    return Meeting(link, told[0]["service"], told[0]["about"], from_here)
+    return Meeting(link, told[0]["service"], told[0]["about"], from_here, listening)
 
 
 def facts() -> dict[str, str]:

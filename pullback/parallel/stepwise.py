@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.core.axes import Axis, mesh_axes
+from pullback.core.axes import Axis, mesh_axes, own_axes, rows_along
 from pullback.core.errors import ShardingError
 from pullback.core.meshes import AbstractMesh
 from pullback.core.modes import overriding
@@ -83,17 +83,27 @@ class Device(Recorder):
             raise Ended
         if primitive in BY_VARIATION:
             return self.by_variation(primitive, args, params)
-        own = [params[field] for field in primitive.named_axes]
-        if any([name in self.names for name in own]):
+        if any([name in self.names for name in own_axes(primitive, params)]):
             return self.between(primitive, args, params)
         if primitive.wiring is not None and primitive.evaluate is not None and programs_in(params):
-            return evaluate(primitive, args, params)  # whose operations come here too
+            lead = primitive.wiring.lead
+            axes = frozenset().union(*map(self.varying, args[:lead]))  # along which devices take other branches
+            args = [*args[:lead], *self.varied(args[lead:], axes)]
+            return self.varied(evaluate(primitive, args, params), axes)  # whose operations come here too
         with staging.setting(self.around):
             out = bind(primitive, args, params)
         axes = frozenset().union(*map(self.varying, args))
         for one in out if primitive.multiple_results else (out,):
             self.note(one, axes)
         return out
+
+    def varied(self, values: Sequence[Any], axes: frozenset[Any]) -> Sequence[Any]:
+        """Values, as other objects, of which it is noted that they vary along these axes too."""
+        if not axes:
+            return values
+        with staging.setting(self.around):
+            others = [reshape(value, new_sizes=type_of(value).shape) for value in values]
+        return [self.note(other, self.varying(value) | axes) for other, value in zip(others, values)]
 
     def between(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         """An operation between devices: all of them must come to it."""
@@ -104,9 +114,9 @@ class Device(Recorder):
             raise Ended
         out, self.answer, self.asked = self.answer, None, None
         axes = frozenset().union(*map(self.varying, args))
-        name = frozenset([params[field] for field in primitive.named_axes])
+        own = frozenset(own_axes(primitive, params))
         agrees = primitive.agrees is not None and primitive.agrees(**params)
-        return self.note(out, axes - name if agrees else axes | name)
+        return self.note(out, axes - own if agrees else axes | own)
 
     def by_variation(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
         value, *others, like = args
@@ -196,9 +206,9 @@ class Team:
             if self.key(device) != self.key(first):
                 raise self.apart(first, device)
         primitive, args, params, _ = first.asked  # type: ignore[misc]
-        place = self.over.manual.index(params["axis_name"])
-        axis = Axis(self.sizes[place], params["axis_name"])
-        for group in np.moveaxis(np.arange(len(self.devices)).reshape(self.sizes), place, -1).reshape(-1, axis.size):
+        rows = rows_along(self.over.manual, self.sizes, params["axis_name"])
+        axis = Axis(rows.shape[1], params["axis_name"])
+        for group in rows:
             members = [self.devices[number] for number in group]
             columns = list(zip(*[device.asked[1] for device in members]))
             stacks = [concatenate(*[reshape(x, new_sizes=(1, *type_of(x).shape)) for x in one], dimension=0) for one in columns]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pullback.control.custom_function import custom_pullback
 from pullback.control.holder import held_by, split
+from pullback.core.axes import own_axes
 from pullback.core.errors import ShardingError
 from pullback.core.primitive import Primitive
 from pullback.core.source import source_text
@@ -67,6 +68,13 @@ def summed_outputs(found: Settled, names: Names, allowed: Sequence[int]) -> Prog
     return _with_outputs(found.program, psum, names, [own & ~free for own, free in zip(found.outs, allowed, strict=True)])
 
 
+def varied_outputs(found: Settled, names: Names, wanted: Sequence[int]) -> Program:
+    """The Program with its outputs taken to vary along axes: devices that share a result have cotangents of their own for it,
+    where each of them has a part of the whole."""
+    added = [all_of & ~own for own, all_of in zip(found.outs, wanted, strict=True)]
+    return _with_outputs(found.program, pvary, names, added) if any(added) else found.program
+
+
 def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequence[int]) -> Program:
     """The Program with an operation applied to each output over its axes."""
     equations, outs = list(program.equations), []
@@ -94,7 +102,7 @@ def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holde
     for equation in [equation for program in programs for equation in program.equations]:
         primitive, params = equation.primitive, equation.params
         if primitive.named_axes and primitive not in (pvary, axis_index):
-            own = flags_of(names, [params[field] for field in primitive.named_axes])
+            own = flags_of(names, own_axes(primitive, params))
             if own & apart or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
                 along = ", ".join(map(repr, names_in(names, apart)))
                 where = "" if equation.source is None else f" at {source_text(equation.source)}"
@@ -133,7 +141,7 @@ class _Settling:
             self.equations.append(equation)
             self.flags[equation.outputs[0]] = own[1]
             return
-        if primitive is aligned:
+        if primitive is aligned or (primitive is pvary and own[0] & flags_of(self.names, [params["axis_name"]])):
             self.stands(equation, equation.inputs[0], own[0])
             return
         if primitive is custom_pullback and params["pullback"].rules.jvp is None:
@@ -143,7 +151,7 @@ class _Settling:
             return
         outs = [any_of(own)] * len(equation.outputs)
         if primitive.named_axes:
-            bits = flags_of(self.names, [params[field] for field in primitive.named_axes])
+            bits = flags_of(self.names, own_axes(primitive, params))
             agrees = primitive.agrees is not None and primitive.agrees(**params)
             outs = [flags & ~bits if agrees else flags | bits for flags in outs]
         elif programs_in(params):

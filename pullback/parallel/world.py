@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,31 @@ from pullback.core.devices import processes
 from pullback.core.errors import ProgramsDiffer, WorldError
 from pullback.core.trees import flatten, unflatten
 from pullback.engine import distributed
+from pullback.engine.backend import JointCall
+from pullback.parallel.agreeing import Agreement
 from pullback.parallel.keeper import LEAVING
-from pullback.parallel.liveness import Link
 from pullback.parallel.messages import join_address
 from pullback.parallel.relay import relay
-from pullback.parallel.rendezvous import Place, find_place, listen, meet, start_keeper
+from pullback.parallel.rendezvous import Meeting, Place, find_place, listen, meet, start_keeper
 from pullback.parallel.stopping import Stopping
 
 
 class World:
     """The processes that compute together, and this one among them.
 
+    Arguments:
+        found: what they know of each other. limit: seconds that a program waits for those that run it as well.
+
     Attributes:
         place: which of them this is. link: to their keeper. stopping: whether they are to stop, and at which step.
+        agreement: on what they run together.
     """
 
-    def __init__(self, place: Place, link: Link) -> None:
-        self.place, self.link = place, link
+    def __init__(self, place: Place, found: Meeting, limit: float | None = None) -> None:
+        self.place, self.link = place, found.link
         self.process = os.getpid()
-        self.stopping = Stopping(link)
+        self.stopping = Stopping(self.link)
+        self.agreement = Agreement(place.rank, found.about, found.listening, self.check_waiting, self.meet, limit)
 
     def meet(
         self,
@@ -66,6 +72,18 @@ class World:
         """As `agree`, of those processes that compute something together."""
         self.agree(subject, value, among=among)
 
+    def begin(self, call: JointCall, meanwhile: Callable[[], None]) -> None:
+        """Return when all processes of a call are about to make the same one."""
+        self.agreement.begin(call, meanwhile)
+
+    def check_waiting(self, what: str) -> None:
+        """Raise if what is waited for needs a process that is lost, or has finished without it."""
+        self.link.check_waiting(what)
+
+    def check_begun(self) -> None:
+        """Raise if a call waits for other processes for longer than it may."""
+        self.agreement.check_begun()
+
 
 _worlds: list[World] = []  # the one that this process belongs to, if any
 _joining = threading.Lock()
@@ -92,6 +110,7 @@ def initialize(
     *,
     initialization_timeout: float = 300.0,
     heartbeat_timeout_seconds: float = 10.0,
+    waiting_timeout: float | None = None,
     coordinator_bind_address: str | None = None,
 ) -> None:
     """Let this process compute together with others, each of which calls this at the beginning of its program.
@@ -112,6 +131,8 @@ def initialize(
         initialization_timeout: seconds in which all have to come.
         heartbeat_timeout_seconds: seconds without a sign of life after which a process counts as lost. A process whose end is
             seen, since its connections end, is lost at once. What process 0 says holds.
+        waiting_timeout: seconds that a call of a program which several processes run together waits for those that have not
+            come to it; then it raises `TimeoutError`. None for any time; after 10 s it is said on stderr who has not come.
         coordinator_bind_address: where process 0 listens, if that is not the coordinator's address.
 
     Raises:
@@ -126,6 +147,7 @@ def initialize(
         if _worlds or processes.owners:
             raise WorldError("This process belongs to a world already: pb.distributed.initialize is called once.")
         times: dict[str, Any] = {
+            **({} if waiting_timeout is None else {"waiting_timeout": waiting_timeout}),
             "initialization_timeout": initialization_timeout,
             "heartbeat_timeout_seconds": heartbeat_timeout_seconds,
         }
@@ -142,11 +164,10 @@ def initialize(
                 start_keeper(listener, place.size, initialization_timeout, heartbeat_timeout_seconds)
         devices = len(alone.local_devices())
         found = meet(place, devices, initialization_timeout, heartbeat_timeout_seconds)
-        world = World(place, found.link)
+        world = World(place, found, waiting_timeout)
         found.link.pushed = world.stopping.pushed
         counts = [one["devices"] for one in found.about]
-        link = found.link
-        distributed.join(alone, relay(found.service), place.rank, counts, found.host, world.agree_among, link.check_waiting)
+        distributed.join(alone, relay(found.service), place.rank, counts, found.host, world)
         _worlds.append(world)
         atexit.register(_leave)
 
@@ -218,6 +239,7 @@ def _go(world: World, why: str) -> None:
     with contextlib.suppress(WorldError):  # there is nobody any more to whom it matters
         world.link.ask({"op": "leave", "why": why})
     world.link.stop()
+    world.agreement.close()
 
 
 def _leave() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.core.array import Array, from_python, is_constant
+from pullback.core.axes import own_axes
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Primitive, fits
 from pullback.core.source import api_boundary
@@ -298,7 +299,7 @@ def _fitting(arg: Any, type: ArrayType, place: int) -> Any:
 
 def axis_names(primitive: Primitive, params: dict[str, Any]) -> list[Any]:
     """The named axes that an operation refers to: itself, or in the Programs that it holds."""
-    own = [params[field] for field in primitive.named_axes]
+    own = own_axes(primitive, params)
     own += [name for program in programs_in(params) for name in program.axis_names]
     return own if primitive.binds is None else [name for name in own if name not in params[primitive.binds]]
 

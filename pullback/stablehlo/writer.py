@@ -6,6 +6,7 @@ operations and their attributes: the StableHLO specification (openxla.org/stable
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -96,8 +97,8 @@ def listed(numbers: Iterable[int]) -> str:
 
 
 def pairs(rows: Iterable[Sequence[int]]) -> str:
-    """Rows of numbers, all of one length, as the constant that attributes spell them by."""
-    table = [list(row) for row in rows]
+    """Rows of numbers as the constant that attributes spell them by: shorter rows end in -1."""
+    table = [list(row) for row in zip(*itertools.zip_longest(*rows, fillvalue=-1))]
     return (
         f"dense<{table}> : tensor<{len(table)}x{len(table[0]) if table else 2}xi64>" if table else "dense<> : tensor<0x2xi64>"
     )

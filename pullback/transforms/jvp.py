@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.axes import own_axes
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import user_source
@@ -122,8 +123,8 @@ class JvpTrace(Trace):
         wiring = primitive.wiring  # in the Programs that it holds, this is done there
         others = primals if wiring is None else primals[: wiring.lead]
         if primitive is not pvary:
-            names = [params[field] for field in primitive.named_axes]
-            others = [*others, *[over(name, axis_index) for name in names if name in self.told]]
+            names = [name for name in own_axes(primitive, params) if name in self.told]
+            others = [*others, *[over(name, axis_index) for name in names]]
         return [vary(tangent, others, x, self.told) for tangent, x in zip(tangents, primals)]
 
     def carried(

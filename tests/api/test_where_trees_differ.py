@@ -209,3 +209,44 @@ def test_a_miss_is_explained_while_other_threads_add_signatures(monkeypatch, cap
     f(1)
     f._signatures.clear()
     assert "traced again" in capsys.readouterr().out
+
+
+# ---- dicts of several kinds -------------------------------------------------------------------------------------------
+
+ORDERED = collections.OrderedDict
+
+
+def scaled(p: Any) -> Any:
+    return ORDERED(w=p["w"] * 2, b=p["b"] * 3)
+
+
+def custom(rule: Callable[..., Any]) -> Any:
+    f = pb.custom_vjp(lambda p: p["w"] * 2 + p["b"] * 3)
+    f.defvjp(lambda p: (f(p), None), lambda _, ct: (rule(ct * 2, ct * 3),))
+    return pb.grad(f)(ORDERED(w=1.0, b=1.0))
+
+
+ROWS = np.arange(4.0).reshape(2, 2)
+KINDS: dict[str, Callable[..., Any]] = {
+    "another order": lambda w, b: ORDERED(b=b, w=w),
+    "a dict": lambda w, b: dict(w=w, b=b),
+    "a defaultdict": lambda w, b: collections.defaultdict(int, w=w, b=b),
+}
+BY_KEY: dict[str, tuple[Callable[[Any], Any], tuple[Any, Any]]] = {
+    "vjp": (lambda kind: pb.vjp(scaled, ORDERED(w=1.0, b=1.0))[1](kind(1.0, 10.0))[0], (2.0, 30.0)),
+    "jvp": (lambda kind: pb.jvp(scaled, (ORDERED(w=1.0, b=1.0),), (kind(1.0, 10.0),))[1], (2.0, 30.0)),
+    "linear_transpose": (lambda kind: pb.linear_transpose(scaled, ORDERED(w=1.0, b=1.0))(kind(1.0, 10.0))[0], (2.0, 30.0)),
+    "custom_vjp": (custom, (2.0, 3.0)),
+    "in_axes": (lambda kind: pb.vmap(lambda p: p, in_axes=(kind(0, 1),))(ORDERED(w=ROWS, b=ROWS)), (ROWS, ROWS.T)),
+    "out_axes": (lambda kind: pb.vmap(lambda x: ORDERED(w=x, b=x), out_axes=kind(0, 1))(ROWS), (ROWS, ROWS.T)),
+    "in_axes of a dict": (lambda kind: pb.vmap(lambda p: p, in_axes=(ORDERED(w=0, b=1),))(kind(ROWS, ROWS)), (ROWS, ROWS.T)),
+}
+
+
+@pytest.mark.parametrize("case", BY_KEY)
+@pytest.mark.parametrize("kind", KINDS)
+def test_parts_of_dicts_go_by_their_keys_and_not_by_their_order(case: str, kind: str) -> None:
+    call, (w, b) = BY_KEY[case]
+    found = call(KINDS[kind])
+    np.testing.assert_array_equal(found["w"], w)
+    np.testing.assert_array_equal(found["b"], b)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
+import socket
 import sys
 import threading
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -271,6 +274,18 @@ def test_all_processes_hear_of_an_error_in_one(tmp_path: pathlib.Path, monkeypat
     assert os.listdir(tmp_path) == ["00000004"]
 
 
+def test_processes_whose_trees_differ_are_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mesh = pb.make_mesh((1,), ("x",))
+    x = pb.device_put(np.ones(4), pb.NamedSharding(mesh, pb.P("x")))
+
+    def save(rank: int) -> Any:
+        return pb.checkpoint.save(tmp_path, OrderedDict([("a", x), ("b", x)] if rank else [("b", x), ("a", x)]))
+
+    found = together(2, monkeypatch, save)
+    assert "array 0 is tree['b'], float64[4] of process 0, but tree['a'], float64[4] of 1" in str(found[0])
+    assert isinstance(found[1], pb.errors.CheckpointError) and os.listdir(tmp_path) == []
+
+
 def failing_in(failing: int, write: Any) -> Any:
     def wrapped(*args: Any) -> Any:
         if processes.process_index() == failing:
@@ -302,6 +317,75 @@ def test_threads_that_write_the_same_version_at_once(tmp_path: pathlib.Path, mon
     pb.checkpoint.save(tmp_path, TREE, step=1)
     assert len(refused) == 1 and "Another thread is writing" in refused[0]
     np.testing.assert_array_equal(pb.checkpoint.restore(tmp_path)["w"], TREE["w"])
+
+
+def test_a_folder_that_another_program_is_writing_stays(tmp_path: pathlib.Path) -> None:
+    """Its owner here is the process that started this one, which is alive."""
+    partial = tmp_path / "00000001.partial"
+    partial.mkdir()
+    (partial / "owner.json").write_text(json.dumps([socket.gethostname(), os.getppid()]))
+    with pytest.raises(pb.errors.CheckpointError, match="Another program is writing"):
+        pb.checkpoint.save(tmp_path, TREE, step=1)
+    pb.checkpoint.save(tmp_path, TREE, step=2)
+    assert sorted(os.listdir(tmp_path)) == ["00000001.partial", "00000002"] and os.listdir(partial) == ["owner.json"]
+
+
+def test_threads_that_save_into_one_folder_take_nothing_from_each_other(tmp_path: pathlib.Path) -> None:
+    """Each deletes what the others replace, and none what another one is writing."""
+    errors: list[BaseException] = []
+
+    def save(first: int) -> None:
+        try:
+            for step in range(first, first + 6):
+                pb.checkpoint.save(tmp_path, {"x": np.full(10, step), "step": step}, step=step, keep=2)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=save, args=(100 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert all(name.isdigit() for name in os.listdir(tmp_path))
+    for step in pb.checkpoint.steps(tmp_path):
+        found = pb.checkpoint.restore(tmp_path, step=step)
+        assert found["step"] == step and (found["x"] == step).all()
+
+
+def test_the_version_that_was_just_written_is_kept(tmp_path: pathlib.Path) -> None:
+    for step in (10, 11, 12):
+        pb.checkpoint.save(tmp_path, step, step=step)
+    assert os.path.isdir(pb.checkpoint.save(tmp_path, 5, step=5, keep=2))
+    assert pb.checkpoint.steps(tmp_path) == [5, 11, 12]
+
+
+def test_what_is_read_while_another_version_replaces_it(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pb.checkpoint.save(tmp_path, {"x": np.zeros(4), "version": 0}, step=1)
+    check, others = stores.check_file, [1]
+
+    def replaced(*args: Any) -> None:
+        if others:
+            pb.checkpoint.save(tmp_path, {"x": np.ones(4), "version": others.pop()}, step=1, overwrite=True)
+        check(*args)
+
+    monkeypatch.setattr(stores, "check_file", replaced)
+    found = pb.checkpoint.restore(tmp_path)
+    assert found["version"] == 1 and (found["x"] == 1).all()
+    others.append(2)
+    assert pb.checkpoint.restore(tmp_path, step=1)["version"] == 2
+    monkeypatch.setattr(stores, "check_file", lambda *args: (pb.checkpoint.delete(tmp_path, 1), check(*args)))
+    with pytest.raises(pb.errors.CheckpointError, match="There is no checkpoint in"):
+        pb.checkpoint.restore(tmp_path)
+
+
+def test_what_is_being_saved_is_what_is_restored(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begin, wait = threading.Event(), versions.begin, saving.Saving._wait
+    pb.checkpoint.save(tmp_path, 1, step=1)
+    monkeypatch.setattr(versions, "begin", lambda *args: go.wait() and begin(*args))
+    monkeypatch.setattr(saving.Saving, "_wait", lambda self: (go.set(), wait(self))[1])
+    pb.checkpoint.save_async(tmp_path, 2, step=2)
+    assert pb.checkpoint.restore(tmp_path) == 2
 
 
 FULL = """

@@ -34,6 +34,17 @@ class Layer:
     name: str = dataclasses.field(default="", metadata={"static": True})
 
 
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """A class that looks at what it is given."""
+
+    weight: Any
+
+    def __post_init__(self) -> None:
+        assert self.weight.shape == (2,)
+        object.__setattr__(self, "weight", self.weight)
+
+
 class Registered:
     def __init__(self, inside: Any) -> None:
         self.inside = inside
@@ -73,6 +84,7 @@ TREES: dict[str, Any] = {
     "tuples as keys": {("a", 1): 1, ("b", None): 2},
     "named": State(pnp.ones(3), None),
     "dataclass": Layer(pnp.ones(3), State(1, np.zeros(2)), name="first"),
+    "dataclass that looks at its fields": Checked(pnp.ones(2)),
     "zero": {str(shape): pnp.zeros(shape) for shape in [(0,), (0, 3), (3, 0), (1, 0, 2)]},
     "0-d": [pnp.array(3.0), pnp.float32(2), np.float64(2.5), np.array(1), np.True_, pnp.asarray(1.5)],
     "random keys": [pb.random.key(3), pb.random.split(pb.random.key(4), 5), pb.random.key(1, impl="rbg")],

@@ -8,7 +8,7 @@ from pullback import lax
 from pullback.control.call import bind_call
 from pullback.core.array import as_array
 from pullback.core.axes import Axis, AxisOwner, named_axis
-from pullback.core.errors import AxisError, ShapeError
+from pullback.core.errors import AxisError, AxisNameError, ShapeError
 from pullback.core.tracing import type_of
 from pullback.engine.compile import lower_to_text
 from pullback.ops import collective as c
@@ -251,7 +251,11 @@ REFUSALS = [
     (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "all_to_all of an array with axes 0 to 0: axis 1 is out of bounds"),
     (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), ShapeError, "into 3 blocks of equal size"),
     (lambda x: lax.ppermute(x, "i", [(0, 3)]), AxisError, "cannot send along"),
-    (lambda x: lax.ppermute(x, ("i", "j"), [(0, 1)]), AxisError, "takes one named axis"),
+    (lambda x: lax.ppermute(x, ("i", "j"), [(0, 1)]), AxisNameError, "no axis named 'j'"),
+    (lambda x: lax.psum(x, ("i", "i")), AxisError, "names each axis once"),
+    (lambda x: lax.all_gather(x, "i", to="reduced"), ValueError, 'to="varying" or to="invarying"'),
+    (lambda x: lax.all_gather(x, "i", to="invarying", axis_index_groups=[[0, 1, 2]]), ValueError, 'has no to="invarying"'),
+    (lambda x: lax.pmax(x + 1j, "i", axis_index_groups=[[0, 1], [2]]), ValueError, "groups of one size|of one size"),
     (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), AxisError, "needs a permutation of 0 to 2"),
 ]
 
@@ -262,8 +266,11 @@ def test_refusals(f, error, message):
         pb.vmap(f, axis_name="i")(CUBE[0])
 
 
-@pytest.mark.parametrize("name", ["psum", "pmean", "pmax", "pmin", "all_gather", "all_to_all", "psum_scatter"])
-@pytest.mark.parametrize("groups", [[[0, 1], [2]], [[0, 1]], [[0, 1, 1]], [[0, 1, 3]]])
+MOVING, REDUCING = ["all_gather", "all_to_all", "psum_scatter"], ["psum", "pmean", "pmax", "pmin"]
+NO_GROUPS = [([[0, 1], [2]], MOVING), *[(g, MOVING + REDUCING) for g in ([[0, 1]], [[0, 1, 1]], [[0, 1, 3]], [[], [0, 1, 2]])]]
+
+
+@pytest.mark.parametrize(("groups", "name"), [(groups, name) for groups, names in NO_GROUPS for name in names])
 def test_groups_that_are_none_are_refused(name, groups):
     more = (0, 0) if name == "all_to_all" else ()
     with pytest.raises(ValueError, match=f"{name}'s axis_index_groups must have each of the numbers 0 to 2"):
@@ -293,6 +300,17 @@ def test_each_group_is_as_an_axis_of_its_own(f, want):
         for number, row in zip(group, want(x[group])):
             expected[number] = row
     np.testing.assert_allclose(pb.vmap(f, axis_name="i")(x), np.stack(expected), rtol=1e-6)
+
+
+def test_groups_of_several_sizes():
+    x, groups = np.random.default_rng(0).normal(size=(4, 3)).astype("float32"), [[2], [3, 0, 1]]
+    functions = {"psum": np.sum, "pmean": np.mean, "pmax": np.max, "pmin": np.min}
+    for name, combine in functions.items():
+        found = pb.vmap(lambda x, name=name: getattr(lax, name)(x, "i", axis_index_groups=groups), axis_name="i")(x)
+        wanted = np.stack([combine(x[[0, 1, 3]], 0)] * 2 + [x[2]] + [combine(x[[0, 1, 3]], 0)])
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    counts = pb.vmap(lambda x: x + lax.psum(1, "i", axis_index_groups=groups), axis_name="i")(np.zeros(4, "int32"))
+    np.testing.assert_array_equal(counts, [3, 3, 1, 3])
 
 
 # ---- lowering asks the owner of the axis ------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pullback import P, lax
 GRID = pb.make_mesh((2, 4), ("a", "b"))
 REVERSED = pb.sharding.Mesh(np.array(pb.devices())[::-1].reshape(2, 4), ("a", "b"))
 GROUPS = [[0, 2], [3, 1]]
+UNEVEN = [[1], [3, 0, 2]]
 DTYPES = ["bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32", "complex64"]
 VALUES = np.random.default_rng(0).integers(0, 3, (2, 4, 8, 3))
 
@@ -49,6 +50,10 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "vmap": lambda x: pb.vmap(lambda row: lax.psum(row, "b") + lax.axis_index("b"))(x),
     "vmap of all_gather": lambda x: pb.vmap(lambda row: lax.all_gather(row, "b"), in_axes=1)(x),
     "vmap of psum_scatter": lambda x: pb.vmap(lambda row: lax.psum_scatter(row[:4], "b"), in_axes=1)(x),
+    "uneven groups of psum": lambda x: lax.psum(x, "b", axis_index_groups=UNEVEN),
+    "uneven groups of pmean": lambda x: lax.pmean(x, "b", axis_index_groups=UNEVEN),
+    "uneven groups of pmax": lambda x: lax.pmax(x, "b", axis_index_groups=UNEVEN),
+    "uneven groups of a number": lambda x: x * lax.psum(2, "b", axis_index_groups=UNEVEN),
     "Python's numbers": lambda x: x + lax.psum(1, "a") * lax.axis_size("b"),
     "no elements": lambda x: lax.psum(x[:0], "b"),
     "one element": lambda x: lax.psum(x[0, 0], "b"),
@@ -92,6 +97,77 @@ def test_devices_in_another_order(name: str) -> None:
     check(OPERATIONS[name], of_dtype("float32"), REVERSED)
 
 
+# What is known of several axes that are as one: `x` has the values of the devices in row-major order of the names.
+BOTH: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "psum": (lax.psum, lambda x: [x.sum(0)] * 8),
+    "pmean": (lax.pmean, lambda x: [x.mean(0)] * 8),
+    "pmax": (lax.pmax, lambda x: [x.max(0)] * 8),
+    "ppermute": (lambda x, n: lax.ppermute(x, n, [(i, (3 * i) % 8) for i in range(1, 8)]), lambda x: [0 * x[0], *x[SENT[1:]]]),
+    "pshuffle": (lambda x, n: lax.pshuffle(x, n, SENT), lambda x: x[SENT]),
+    "all_gather": (lambda x, n: lax.all_gather(x, n, axis=1), lambda x: [x.swapaxes(0, 1)] * 8),
+    "all_gather tiled": (lambda x, n: lax.all_gather(x, n, axis=-1, tiled=True), lambda x: [np.concatenate(x, 1)] * 8),
+    "all_gather, shared": (lambda x, n: lax.all_gather(x, n, to="invarying"), lambda x: [x] * 8),
+    "psum_scatter": (lax.psum_scatter, lambda x: x.sum(0)),
+    "psum_scatter tiled": (lambda x, n: lax.psum_scatter(x, n, tiled=True), lambda x: x.sum(0)[:, None]),
+    "all_to_all": (lambda x, n: lax.all_to_all(x, n, 0, 1), lambda x: [x[:, i].T for i in range(8)]),
+    "all_to_all tiled": (lambda x, n: lax.all_to_all(x, n, 0, 0, tiled=True), lambda x: x.swapaxes(0, 1)),
+    "pbroadcast": (lambda x, n: lax.pbroadcast(x, n, 5), lambda x: [x[5]] * 8),
+    "axis_index": (lambda x, n: lax.axis_index(n) + 0 * x, lambda x: np.arange(8)[:, None, None] + 0 * x),
+    "axis_size": (lambda x, n: lax.axis_size(n) * x, lambda x: 8 * x),
+    "groups": (
+        lambda x, n: lax.psum(x, n, axis_index_groups=[[0, 1, 2, 3, 4], [5, 6, 7]]),
+        lambda x: [x[:5].sum(0)] * 5 + [x[5:].sum(0)] * 3,
+    ),
+}
+SENT = [(3 * i) % 8 for i in range(8)]  # its own inverse: 3 * 3 is 1 modulo 8
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a"), ("i", "b")], ids=str)
+@pytest.mark.parametrize("name", BOTH)
+def test_several_axes_are_as_one(name: str, names: tuple[str, str]) -> None:
+    f, formula = BOTH[name]
+    x = VALUES.astype("float32")
+    if names == ("b", "a") and name in ("ppermute", "pshuffle"):
+        return  # refused, see REFUSED
+    if "i" in names:  # a vmap's and a mesh's: elements of the first are along axis 0 of each device
+        if name == "groups":
+            return
+        mesh = pb.make_mesh((4,), ("b",), devices=pb.devices()[:4])
+        run = pb.shard_map(
+            lambda x: pb.vmap(lambda x: f(x[0], names)[None], axis_name="i")(x),
+            mesh=mesh,
+            in_specs=P(None, "b"),
+            out_specs=P(None, "b"),
+        )
+    else:
+        run = on_devices(lambda x: f(x, names))
+    found = np.asarray(run(x))
+    order = (1, 0) if names == ("b", "a") else (0, 1)
+    inverse = found.transpose(*order, *range(2, found.ndim))
+    wanted = formula(x.transpose(*order, 2, 3).reshape(8, 8, 3))
+    np.testing.assert_array_equal(inverse.reshape(8, *found.shape[2:]), np.asarray(wanted))
+
+
+def test_over_several_axes_devices_meet_once() -> None:
+    for f, kind in (
+        (lax.psum, "all_reduce"),
+        (lax.pmax, "all_reduce"),
+        (lax.all_gather, "all_gather"),
+        (lax.pmean, "all_reduce"),
+    ):
+        text = pb.jit(on_devices(lambda x, f=f: f(x, ("a", "b")))).lower(VALUES.astype("float32")).as_text()  # type: ignore[misc]
+        assert text.count(f"stablehlo.{kind}") == 1
+
+
+def test_what_all_have_after_a_gather_is_shared() -> None:
+    x = VALUES[:, :, 0, 0].astype("float32")
+    f = pb.shard_map(lambda x: lax.all_gather(x, ("a", "b"), to="invarying"), mesh=GRID, in_specs=P("a", "b"), out_specs=P())
+    np.testing.assert_array_equal(f(x)[:, 0, 0], x.reshape(8))
+    weights = np.arange(8.0, dtype="float32")
+    slope = pb.grad(lambda x: (f(x)[:, 0, 0] ** 2 * weights).sum())(x)
+    np.testing.assert_array_equal(slope, 2 * x * weights.reshape(2, 4))
+
+
 def test_keys_are_moved() -> None:
     keys = pb.random.split(pb.random.key(0), 8).reshape(2, 4)
     f = pb.shard_map(
@@ -119,8 +195,11 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: lax.ppermute(x, "b", [(0, 1), (2, 1)]), pb.errors.ShapeError, "at most once"),
     (lambda x: lax.all_to_all(x, "b", 0, 0), pb.errors.ShapeError, "must have that size"),
     (lambda x: lax.psum_scatter(x, "b"), pb.errors.ShapeError, "must have that size"),
-    (lambda x: lax.psum_scatter(x, ("a", "b")), pb.errors.AxisError, "must be tiled"),
-    (lambda x: lax.psum(x, "b", axis_index_groups=[[0], [1, 2, 3]]), ValueError, "groups of one size"),
+    (lambda x: lax.psum_scatter(x[:4], ("a", "b")), pb.errors.ShapeError, "over 8 batch elements: axis 0 must have that size"),
+    (lambda x: lax.all_gather(x, "b", axis_index_groups=[[0], [1, 2, 3]]), ValueError, "groups of one size"),
+    (lambda x: lax.psum(x, ("a", "a")), pb.errors.AxisError, "names each axis once"),
+    (lambda x: lax.ppermute(x, ("b", "a"), [(0, 1)]), pb.errors.AxisError, "write axis_name=\\('a', 'b'\\)"),
+    (lambda x: lax.ppermute(x, ("a", "b"), [(0, 8)]), pb.errors.AxisError, "8 batch elements"),
     (lambda x: lax.pcast(x, "b", to="reduced"), ValueError, "varying"),
     (lambda x: lax.pbroadcast(x, "b", 4), IndexError, "no batch element 4"),
     (lambda x: operator.add(x, x) if lax.axis_index("b") else x, pb.errors.ConcretizationError, "shard_map"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import itertools
 import pickle
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -497,3 +500,40 @@ def test_threads_that_look_at_the_parts_at_once() -> None:
         for thread in threads:
             thread.join()
     assert not failures
+
+
+@dataclasses.dataclass
+class Layer:
+    w: Any
+    b: Any
+
+
+MADE: list[Callable[..., Any]] = [
+    Layer,
+    lambda w, b: collections.OrderedDict(w=w, b=b),
+    lambda w, b: collections.defaultdict(list, w=w, b=b),
+    lambda w, b: collections.deque([w, b]),
+]
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_specs_in_containers_of_every_kind(made: Callable[..., Any]) -> None:
+    tree, specs = made(np.ones((8, 4)), np.ones(8)), made(P("data", "model"), P("model"))
+
+    def own(tree: Any) -> Any:
+        return tree
+
+    with GRID:
+        for found in (
+            pb.device_put(tree, specs),
+            pb.jit(own, in_shardings=(specs,), out_shardings=specs)(tree),
+            pb.lax.with_sharding_constraint(tree, specs),
+            pb.shard_map(own, mesh=GRID, in_specs=(specs,), out_specs=specs)(tree),
+        ):
+            leaves = pb.tree.leaves(found)
+            assert {leaf.ndim: leaf.sharding.spec for leaf in leaves} == {2: P("data", "model"), 1: P("model")}
+
+
+def test_a_mesh_without_devices_holds_no_parts() -> None:
+    with pytest.raises(pb.errors.NotLocal, match=r"AbstractMesh\(x=2\).* lies on no devices"):
+        pb.NamedSharding(pb.sharding.AbstractMesh((2,), ("x",)), P("x")).devices_indices_map((4,))

@@ -17,6 +17,20 @@ def test_arrays_and_programs_over_processes(count, devices):
     assert sorted(found.stderr.splitlines()) == [f"[{rank}] right" for rank in range(count)] and found.returncode == 0
 
 
+DIFFERING = pathlib.Path(__file__).with_name("differing.py")
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_programs_that_differ_and_processes_that_do_not_come(count):
+    line = [sys.executable, "-m", "pullback.launch", "-n", str(count), str(DIFFERING)]
+    found = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=200)
+    lines = sorted(found.stderr.splitlines())
+    waits = [line for line in lines if "waits for 0 s to run sum" in line and "differing.py" in line]
+    assert {line[:12] for line in waits} == {f"[{rank}] pullback" for rank in range(1, count)}, lines
+    assert [line for line in lines if line not in waits] == [f"[{rank}] right" for rank in range(count)]
+    assert found.stdout.count("late") == count - 1 and found.returncode == 0
+
+
 WAITS = """
 import subprocess, threading
 d.initialize()

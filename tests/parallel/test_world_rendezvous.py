@@ -10,6 +10,7 @@ import time
 import pytest
 
 from pullback.core.errors import Fenced, PeerLost, ProgramsDiffer, WorldError
+from pullback.engine.backend import JointCall
 from pullback.parallel import keeper, liveness, messages, rendezvous
 from pullback.parallel.rendezvous import Place, find_place, listen, meet
 from pullback.parallel.stopping import Stopping
@@ -30,8 +31,8 @@ class Running:
     def world(self, rank, count=None, epoch=0, timeout=None):
         place = Place(self.address, rank, count or self.count, epoch)
         found = meet(place, 1, timeout or self.timeout, 20.0)
-        world = World(place, found.link)
-        self.links.append(found.link)
+        world = World(place, found)
+        self.links += [found.link, world.agreement]
         found.link.pushed = world.stopping.pushed
         return world
 
@@ -258,6 +259,14 @@ def test_who_is_interrupted_was_not_there(start, monkeypatch):
     assert Running.in_threads([lambda one=one: one.meet("lunch") for one in worlds]) == [[b"", b""]] * 2
 
 
+def test_who_waits_at_a_meeting_says_for_whom(start, monkeypatch, capsys):
+    monkeypatch.setattr(keeper, "TOLD_AFTER", 0.1)
+    worlds = start(3).worlds()
+    with pytest.raises(TimeoutError):
+        worlds[1].meet("barrier 'x'", timeout=0.4)
+    assert capsys.readouterr().err == "pullback: Rank 0 waits at barrier 'x', and still for ranks 0, 2.\n"
+
+
 def test_two_threads_of_a_process_meet_by_two_names(start):
     one, other = start(2).worlds()
     found = Running.in_threads([lambda: one.meet("lunch", timeout=1.0), lambda: one.meet("lunch", timeout=1.0)])
@@ -397,3 +406,96 @@ def test_wrong_times(name, seconds):
 
 def test_addresses():
     assert messages.split_address("[::1]:80") == ("::1", 80) and messages.join_address("::1", 80) == "[::1]:80"
+
+
+# ---- agreement on what they run ----
+
+
+def call_of(name, ranks, exchanges=True, values=()):
+    return JointCall(name, name.encode(), tuple(ranks), exchanges, values, None)
+
+
+def said_by(world, *calls):
+    """What came of calls that a process makes one after the other."""
+    found = []
+    for call in calls:
+        try:
+            world.begin(call, lambda: None)
+            found.append("")
+        except ProgramsDiffer as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 9, 20])
+def test_all_hear_of_one_that_differs(start, count):
+    worlds, ranks = start(count).worlds(), range(count)
+    same, other = call_of("same", ranks), call_of("other", ranks)
+
+    def calls(rank):
+        return lambda: said_by(worlds[rank], same, other if rank == count // 2 else same, same)
+
+    found = Running.in_threads([calls(rank) for rank in ranks])
+    assert all([one == found[0] for one in found]), found
+    assert found[0][::2] == ["", ""] and f"; rank {count // 2} has other, at" in found[0][1]
+
+
+PAIR = (0, 1)
+QUIET, LOUD = call_of("quiet", PAIR, False), call_of("loud", PAIR)
+DIFFERENCES = [
+    ([QUIET, QUIET, LOUD], [QUIET, LOUD], 2, "rank 0 has quiet, at a line that is not known; rank 1 has loud"),
+    ([QUIET, LOUD], [QUIET, LOUD], None, ""),
+    (
+        [QUIET, *[QUIET] * 65, LOUD],
+        [QUIET, *[QUIET] * 66, LOUD],
+        -1,
+        "more than 64 calls ago. Now they run: ranks 0, 1 have loud",
+    ),
+    (
+        [call_of("f", PAIR, values=(("f32[2]", b"a"),))],
+        [call_of("f", PAIR, values=(("f32[2]", b"b"),))],
+        0,
+        "rank 0 has f32[2] with digest 61; rank 1 has f32[2] with digest 62. pb.distributed.broadcast",
+    ),
+    ([call_of("f", PAIR, values=(("i32[]", b"a"),))], [call_of("f", PAIR)], 0, "rank 1 has an array that lies on the mesh"),
+]
+
+
+@pytest.mark.parametrize("first, second, at, said", DIFFERENCES, ids=range(len(DIFFERENCES)))
+def test_where_they_differ(start, first, second, at, said):
+    one, other = start(2).worlds()
+    found = Running.in_threads([lambda: said_by(one, *first), lambda: said_by(other, *second)])
+    for texts in found:
+        assert [text for text in texts if text] == ([] if at is None else [texts[at if texts is found[0] else -1]]), found
+        assert said in "".join(texts)
+
+
+def test_some_of_them_agree_meanwhile(start):
+    worlds = start(3).worlds()
+    pair, all_three = call_of("pair", (0, 2)), call_of("all", range(3))
+    found = Running.in_threads(
+        [
+            lambda: said_by(worlds[0], pair, all_three, pair),
+            lambda: said_by(worlds[1], all_three),
+            lambda: said_by(worlds[2], pair, all_three, pair),
+        ]
+    )
+    assert found == [[""] * 3, [""], [""] * 3]
+
+
+def test_strangers_are_not_heard(start):
+    one, other = start(2).worlds()
+    port = one.agreement.listening.port
+    with socket.create_connection(("127.0.0.1", port)) as stranger, socket.create_connection(("127.0.0.1", port)) as half:
+        stranger.sendall(struct.pack(">I32s", 1, b"x" * 32) + bytes(200))
+        half.sendall(b"ab")
+        found = Running.in_threads([lambda: said_by(one, LOUD), lambda: said_by(other, LOUD)])
+        stranger.settimeout(20)
+        assert found == [[""], [""]] and stranger.recv(1) == b""
+
+
+def test_who_is_lost_is_not_waited_for(start):
+    one, other = start(2).worlds()
+    other.link.close()
+    with pytest.raises(PeerLost, match="Rank 1 is lost"):
+        one.begin(LOUD, lambda: None)
