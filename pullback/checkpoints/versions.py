@@ -96,27 +96,24 @@ def sync_folder(path: str) -> None:
 
 
 def sync_tree(path: str) -> None:
-    """`sync_folder` of a folder and all in it."""
-    left = [folder for folder, _, _ in os.walk(path)]
-    failures: list[OSError] = []
+    """`sync_folder` of a folder and all in it, in threads; executors start none where the main thread has ended."""
+    folders = [folder for folder, _, _ in os.walk(path)]
+    left, errors = iter(folders), []
 
     def sync() -> None:
-        while left and not failures:
-            try:
-                sync_folder(left.pop())
-            except IndexError:  # another thread took the last one
-                return
-            except OSError as error:
-                failures.append(error)
+        try:
+            for folder in left:
+                sync_folder(folder)
+        except OSError as error:
+            errors.append(error)
 
-    # No pool: those of concurrent.futures end before the threads for which the end of the process waits
-    threads = [threading.Thread(target=sync) for _ in range(min(SYNCING, len(left)))]
+    threads = [threading.Thread(target=sync) for _ in folders[:SYNCING]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if failures:
-        raise failures[0]
+    if errors:
+        raise errors[0]
 
 
 def write_file(path: str, data: bytes) -> None:

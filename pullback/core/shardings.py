@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.devices import Device
 from pullback.core.errors import AxisUsedTwice, NotLocal, ShardingError, UnevenShard, UnknownAxis
+from pullback.core.interned import Interned
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
 from pullback.core.types import ArrayType
 
@@ -393,16 +392,15 @@ class NamedSharding(Sharding):
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding takes a PartitionSpec (pb.P), but got {spec!r} of type {type(spec).__name__}.")
         check_memory(memory_kind)
-        with _lock:
-            found: Any = _alive.get((mesh, spec))
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-        check_spec(mesh, spec)
-        made = object.__new__(cls)
-        made.mesh, made.spec, made._places = mesh, PartitionSpec(*spec.trimmed), {}
-        made.devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else ()
-        with _lock:
-            return _alive.setdefault((mesh, made.spec), made)  # type: ignore[return-value]
+
+        def make() -> Any:
+            check_spec(mesh, spec)
+            made = object.__new__(cls)
+            made.mesh, made.spec, made._places = mesh, PartitionSpec(*spec.trimmed), {}
+            made.devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else ()
+            return made
+
+        return _alive.the_one((mesh, spec), make)  # type: ignore[return-value]
 
     def entries(self, ndim: int) -> tuple[Any, ...]:
         """The entries of the spec, one for each axis of an array.
@@ -468,8 +466,7 @@ class NamedSharding(Sharding):
 
 
 MAX_SHAPES = 16  # of arrays, of which a sharding keeps the parts
-_alive: WeakValueDictionary[tuple[AbstractMesh, PartitionSpec], NamedSharding] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between
+_alive: Interned[tuple[AbstractMesh, PartitionSpec], NamedSharding] = Interned()
 
 
 def _shown(part: Any) -> str:

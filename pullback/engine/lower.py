@@ -14,7 +14,7 @@ from pullback.core.errors import ExportError
 from pullback.core.fields import Rule
 from pullback.core.meshes import AbstractMesh
 from pullback.core.primitive import Primitive
-from pullback.core.shardings import NamedSharding
+from pullback.core.shardings import UNCONSTRAINED, NamedSharding, PartitionSpec
 from pullback.core.source import Source
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
@@ -313,6 +313,15 @@ class Lowering(Writer):
             return value
         given = f"#sdy.sharding{spec_text(sharding, len(value.shape))}"
         return self.op("sdy.sharding_constraint", [value], value.type, sharding=given)
+
+    def evenly(self, value: Value, axes: Sequence[int]) -> Value:
+        """The value, whole on each device along those axes that the partitioner might divide unevenly."""
+        mesh = self.module.mesh
+        uneven = [axis for axis in axes if mesh is not None and value.shape[axis] % mesh.size]
+        if mesh is None or not uneven:
+            return value
+        parts = [None if axis in uneven else UNCONSTRAINED for axis in range(len(value.shape))]
+        return self.constrained(value, NamedSharding(mesh, PartitionSpec(*parts)))
 
     def after(self) -> list[Value]:
         """What the next host call of this block must wait for: a value that the one before it returns, if there is one."""

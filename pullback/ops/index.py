@@ -268,6 +268,10 @@ def combining(combine, name):
         if mode == "clip":
             sizes = update_sizes(operand, updates, numbers)
             indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
+        if write.partitioned:  # XLA's partitioner fills uneven parts up with windows at 0, and combines what is in them
+            batch = len(indices.shape) - 1
+            indices = write.evenly(indices, range(batch))
+            updates = write.evenly(updates, window_layout(numbers, len(updates.shape))[:batch])
         text = written("scatter", dimension_numbers, indices).replace("operand_batching_dims", "input_batching_dims")
         how = OPERATIONS[combine] if combine and kind(wide) == "c" else name  # XLA's extremes compare real parts alone
         body, given = write.combiner(how, wide), {"scatter_dimension_numbers": text}

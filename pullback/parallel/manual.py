@@ -52,6 +52,7 @@ from pullback.transforms.derive import (
     stage_closed,
     transpose_program,
 )
+from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import replay
 from pullback.transforms.transpose import Linear
 
@@ -164,7 +165,9 @@ class shard_map(Rules):
     def linearize(primals, active, *, program, in_specs, out_specs, **over):
         over = Over(**over)
         with inside(over):
-            halves = linearize_program(program, tuple([int(flag) for flag in active]))
+            halves = with_what_is_read(
+                over, linearize_program(program, tuple([int(flag) for flag in active])), in_specs, active
+            )
             forward, specs = stacked_residuals(over, halves.forward, in_specs, len(out_specs))
             tangent = unstacked_residuals(over, halves, specs, len(out_specs))
         found = bind_map(over, forward, primals, in_specs, (*out_specs, *specs))
@@ -257,6 +260,26 @@ def pushed(order: Any, primals: Any, series: Any, *, program: Program, in_specs:
     operands = [*primals, *active_terms(primals, series, active)]
     found = bind_map(own, made, operands, [*in_specs, *specs[0]], [*out_specs, *specs[1]])
     return tuple(found[: len(out_specs)]), series_of(found[len(out_specs) :], nonzero, order)
+
+
+def with_what_is_read(over: Over, halves: Any, in_specs: Specs, active: Sequence[bool]) -> Any:
+    """A linearized Program that keeps only what its tangent half reads once it is known what varies."""
+    ins = [over.axes_of(spec) for spec in in_specs]
+    outs = settled(halves.forward, over.manual, tuple(ins), over.check).outs
+    flags = [(ins if place == "input" else outs)[index] for place, index in halves.residuals]
+    flags += [own for own, flag in zip(ins, active) if flag]
+    tangent, used = pruned_program(
+        settled(halves.tangent, over.manual, tuple(flags), over.check).program, (1,) * len(halves.tangent.outputs)
+    )
+    kept = [i for i in range(len(halves.residuals)) if used[i]]
+    tangent = tangent.rearranged([*kept, *range(len(halves.residuals), len(used))])
+    own, residuals = [*range(len(halves.nonzero))], []
+    for place, index in [halves.residuals[i] for i in kept]:
+        if place == "output":
+            own.append(index)
+        residuals.append((place, len(own) - 1 if place == "output" else index))
+    forward = drop_dead_code(halves.forward.rearranged(range(len(ins)), own))
+    return halves._replace(forward=forward, tangent=tangent, residuals=tuple(residuals))
 
 
 def stacked_residuals(over: Over, forward: Program, in_specs: Specs, count: int) -> tuple[Program, list[PartitionSpec]]:

@@ -54,7 +54,9 @@ def shard_map(
         axis_names: those axes of the mesh that `f` works along; all by default. The others are left to the partitioner, as in
             `jit`, and specs do not name them.
         check_vma: whether to refuse a result that may differ between devices whose spec does not say so. Without it nobody says
-            what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`.
+            what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`;
+            and where a branch or loop in which devices communicate has a predicate that may differ, it is looked at each call
+            whether it does, on the CPU.
         debug: run it in Python instead, for one device after another, so that `print` and pdb show values; so it does wherever
             nothing is compiled. Only the branches of a `cond` between which devices choose differently are traced.
 
@@ -64,6 +66,7 @@ def shard_map(
     Raises:
         When the function is called: ShardingError: no mesh, or a spec that does not fit: UnknownAxis, AxisUsedTwice,
         UnevenShard.
+        ShardingError also, without `check_vma`: devices take different branches, or other numbers of steps, where they meet.
         VaryingOutput: a result differs between devices along an axis that its spec does not name.
         StructureError: the specs are no prefix of the arguments or of the output.
 

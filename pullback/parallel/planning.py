@@ -16,7 +16,6 @@ import numpy as np
 
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Function
-from pullback.api.traced import call_paths
 from pullback.core.array import Array, placed_type
 from pullback.core.errors import ShardingError
 from pullback.core.meshes import AbstractMesh
@@ -377,7 +376,7 @@ def plan(
     elif mesh is not None and not isinstance(mesh, AbstractMesh):
         raise TypeError(f"plan takes a mesh, or the sizes of its axes by name, as in mesh={{'data': 8}}, but got {mesh!r}.")
     if isinstance(function, Jitted):
-        if in_shardings is not None or out_shardings is not None or donate_argnums not in ((), []):
+        if in_shardings is not None or out_shardings is not None or np.size(donate_argnums):
             raise ValueError(f"{describe(function)} is jitted: give jit the shardings and what is donated, and not plan.")
         jitted = function
     else:
@@ -397,7 +396,7 @@ def plan(
     over: Any = own if mesh is None else mesh
     count = 1 if own is None else over.size  # where nothing is divided, each device does the same
     made = compile_for(TARGETS[target], program, signature.donated, count)
-    names = call_paths(jitted._fun, args, {})
+    names = jitted._paths(*jitted._split(args, {})[1])
     return Plan(program, names, over.abstract_mesh, TARGETS[target], made)
 
 

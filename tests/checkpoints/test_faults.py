@@ -77,11 +77,6 @@ def test_a_step_is_an_integer(tmp_path: pathlib.Path, step: Any) -> None:
         pb.checkpoint.restore(tmp_path, step=step)
 
 
-def test_what_is_being_saved_when_the_program_ends_is_saved(tmp_path: pathlib.Path) -> None:
-    run(f"import pullback as pb; pb.checkpoint.save_async({str(tmp_path)!r}, {{'w': pb.numpy.ones(4)}}, step=5)")
-    assert pb.checkpoint.restore(tmp_path)["w"].tolist() == [1.0] * 4 and pb.checkpoint.latest(tmp_path) == 5
-
-
 def test_files_that_changed_places_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "CHUNK_BYTES", 4096)
     version = pathlib.Path(pb.checkpoint.save(tmp_path, TREE))
@@ -239,6 +234,23 @@ pb.checkpoint.save_async({str(tmp_path)!r}, 1)
 """
     done = run(script)
     assert "checkpoint of step 0" in done.stderr and "was not saved" in done.stderr and "already" in done.stderr
+
+
+def test_what_is_being_saved_when_the_program_ends_is_saved(tmp_path: pathlib.Path) -> None:
+    """The main thread has ended before the save begins."""
+    script = f"""
+import threading
+import numpy as np
+import pullback as pb
+from pullback.checkpoints import versions
+begin = versions.begin
+versions.begin = lambda *args: threading.main_thread().join() or begin(*args)
+for step in range(3):
+    pb.checkpoint.save_async({str(tmp_path)!r}, {{"x": np.arange(5), "y": [pb.numpy.ones(3)]}}, step=step)
+"""
+    done = run(script)
+    assert done.stderr == "" and pb.checkpoint.steps(tmp_path) == [0, 1, 2]
+    assert pb.checkpoint.restore(tmp_path)["y"][0].sum() == 3
 
 
 def test_a_progress_bar(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

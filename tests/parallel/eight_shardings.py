@@ -537,3 +537,36 @@ def test_specs_in_containers_of_every_kind(made: Callable[..., Any]) -> None:
 def test_a_mesh_without_devices_holds_no_parts() -> None:
     with pytest.raises(pb.errors.NotLocal, match=r"AbstractMesh\(x=2\).* lies on no devices"):
         pb.NamedSharding(pb.sharding.AbstractMesh((2,), ("x",)), P("x")).devices_indices_map((4,))
+
+
+@pytest.mark.parametrize("how", ["set", "add", "min"])
+def test_scatters_whose_windows_do_not_divide_evenly(how: str) -> None:
+    """Shards of them that are filled up change nothing, and 64-bit indices end nothing."""
+    x = np.random.default_rng(0).normal(size=(8, 16)).astype("f4")
+    calls: list[Callable[[Any], Any]] = [
+        lambda x: getattr(x.at[:, np.array([1, 1, 7])], how)(x[:, 3:6]),
+        lambda x: getattr(x.at[:, np.array([1, 5, 15, 77])], how)(x[:, :4], mode="drop"),
+        lambda x: getattr(x.at[np.array([3, 6], "i4")], how)(x[:2]),
+    ]
+    if how == "set":
+        calls[0] = lambda x: x.at[:, np.array([1, 2, 7])].set(x[:, 3:6])
+
+    def both(x: Any) -> Any:
+        return [call(x) for call in calls]
+
+    wanted = pb.jit(both)(x)
+    for sharding in (on(CUBE, None, "b"), on(GRID, None, ("data", "model"))):
+        for one, two in zip(pb.jit(both)(pb.device_put(x, sharding)), wanted, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
+def test_the_gradient_of_a_table_whose_rows_are_read_unevenly() -> None:
+    table, tokens = np.random.default_rng(0).normal(size=(16, 4)), np.arange(8 * 16).reshape(8, 16) * 7 % 16
+
+    def loss(table: Any, tokens: Any) -> Any:
+        return pnp.sum(pnp.sin(table[tokens[:, :-1]]))  # what a model of language reads: all but the last
+
+    wanted = pb.grad(loss)(table, tokens)
+    for sharding in (on(GRID, "data", "model"), on(LINE, None, "x")):
+        found = pb.jit(pb.grad(loss))(table, pb.device_put(tokens, sharding))
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -4,6 +4,7 @@ import importlib.util
 import math
 import pathlib
 
+import numpy as np
 import pytest
 
 import pullback as pb
@@ -233,6 +234,7 @@ def test_advice_where_no_division_helps(tiny):
         (pb.errors.UnknownAxis, "model", dict(mesh={"data": 8}, in_shardings=P("model"))),
         (pb.errors.UnevenShard, None, dict(mesh={"data": 7}, in_shardings=P("data"))),
         (pb.errors.ShardingError, "at least one device", dict(mesh={"data": 0})),
+        (pb.errors.ShardingError, "integers as the sizes", dict(mesh={"data": 2.5})),
     ],
 )
 def test_what_is_refused(error, says, given, no_plugins):
@@ -252,6 +254,14 @@ def test_arrays_that_are_closed_over():
     found = pb.parallel.plan(lambda x: x @ table, f32(32, 64), mesh={"data": 8}, in_shardings=P("data"), target="cpu")
     assert [(one.name, one.bytes) for one in found.arguments] == [("x", 1024), ("an array that it closes over", 65536)]
     assert found.memory.arguments == 1024 + 65536
+
+
+def test_static_arguments():
+    step = pb.jit(lambda mode, x, n: x * n if mode == "times" else x, static_argnums=0, static_argnames="n")
+    found = pb.parallel.plan(step, "times", f32(8, 2), 3, mesh={"data": 4}, target="cpu")
+    assert [(one.name, one.bytes) for one in found.arguments] == [("x", 64)]
+    with pytest.raises(ValueError, match="is jitted: give jit"):
+        pb.parallel.plan(step, "times", f32(8, 2), 3, mesh={"data": 4}, donate_argnums=np.array([1]), target="cpu")
 
 
 def test_another_mesh_is_refused():
