@@ -241,7 +241,7 @@ def steps(directory: Directory) -> list[int]:
         ...     pb.checkpoint.steps(directory)
         [10, 12, 13]
     """
-    return list(versions.versions(os.path.abspath(os.fspath(directory))))
+    return list(versions.readable(os.path.abspath(os.fspath(directory))))
 
 
 @api_boundary

@@ -187,6 +187,7 @@ class Saving:
         self._ended = threading.Event()
         self._path = ""
         self._error: BaseException | None = None
+        self._root = self  # whose failure it was
         with _lock:
             self._before = _latest.get(job.directory)
             _latest[job.directory] = self
@@ -197,6 +198,7 @@ class Saving:
             if self._before is not None:
                 self._before._wait()
                 if self._before._error is not None:
+                    self._root = self._before._root
                     raise _earlier(self._before) from self._before._error
             self._path = _write(job)
             with _lock:
@@ -269,8 +271,9 @@ _lock = threading.Lock()
 
 def _earlier(saving: Saving) -> CheckpointError:
     saving._seen()
+    root, why = saving._root, str(saving._root._error).rstrip(".")
     return CheckpointError(
-        f"An earlier save_async, of step {saving.step} into {saving.directory}, failed: {saving._error} Nothing was saved now."
+        f"An earlier save_async, of step {root.step} into {root.directory}, failed: {why}. Nothing was saved since then."
     )
 
 

@@ -13,8 +13,11 @@ import re
 import shutil
 import socket
 import threading
+import warnings
 import zlib
 from typing import Any
+
+import numpy as np
 
 from pullback.core.errors import CheckpointError, CorruptCheckpoint
 
@@ -42,9 +45,26 @@ def versions(directory: str) -> dict[int, list[str]]:
     return {step: [name for _, name in sorted(found[step])] for step in sorted(found)}
 
 
+def readable(directory: str) -> dict[int, list[str]]:
+    """`versions`, without the folders that have no manifest: something else made or emptied them. A warning names those."""
+    found: dict[int, list[str]] = {}
+    for step, folders in versions(directory).items():
+        for name in folders:
+            path = os.path.join(directory, name)
+            if os.path.isfile(os.path.join(path, MANIFEST)):
+                found.setdefault(step, []).append(name)
+            elif os.path.isdir(path):  # not deleted meanwhile
+                warnings.warn(f"{path} has no {MANIFEST}, so it counts as no checkpoint.", stacklevel=2)
+    return found
+
+
 def folder_of(directory: str, step: int | None) -> str:
-    """The folder of a step, by default of the last one."""
+    """The folder of a step, by default of the last one that can be read; if there is none, or the step is given, as it is."""
+    if step is not None and (isinstance(step, bool) or not isinstance(step, (int, np.integer))):
+        raise TypeError(f"The step of a checkpoint is an integer or None, but got {step!r} of type {type(step).__name__}.")
     found = versions(directory)
+    if len(found) > 1 and step is None:
+        found = readable(directory) or found
     if not found:
         raise CheckpointError(f"There is no checkpoint in {directory}.")
     if step is not None and step not in found:
@@ -119,7 +139,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
         intact = zlib.crc32(outer["text"].encode()) == outer["checksum"]
     except FileNotFoundError:
         raise CorruptCheckpoint(f"{path} is missing.") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError):
         intact, found = False, {}
     if not intact:
         raise CorruptCheckpoint(f"{path} is damaged.")

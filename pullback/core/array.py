@@ -424,6 +424,8 @@ def shown(array: Any) -> str:
     type, place = placed_type(array), array.sharding.place
     if array.is_fully_addressable or array.is_fully_replicated:
         return text(np.asarray(array.host), type, place)
+    if is_deleted(array):
+        raise _donated(array)
     return f"{type}:{place}"
 
 

@@ -240,7 +240,11 @@ class _Plan:
     def check_divides(self, size: int) -> None:
         """Raise UnevenShard unless so many rows can be divided."""
         for one in self.shardings:
-            _ranges(one, size)
+            try:
+                _ranges(one, size)
+            except ShardingError as error:
+                error.args = (f"A batch of {size} rows: {error}",)
+                raise
 
     def from_table(self, table: _Table) -> Generator[Any, None, None]:
         count, left = divmod(len(table), self.size)

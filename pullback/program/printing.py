@@ -138,6 +138,8 @@ class _Printer:
                 self.batch_axes.update(batch_axes_of(program))
             self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}
+        lie = [variable.sharding for variable in root.inputs]
+        self.is_planned = any([one is not None and not one.devices for one in lie])  # for devices that are not there
 
     def program(self, program: Graph, indent: str) -> str:
         names = name_variables(program)
@@ -160,19 +162,20 @@ class _Printer:
         """A variable's type and place, `:f32[3,5]:cpu(0)`, its axes in their colours."""
         type = variable.type
         if self.style is PLAIN:
-            return f":{variable.placed_type}:{self.place(variable)}"
+            return f":{variable.placed_type}{self.place(variable)}"
         batch = self.batch_axes.get(variable, ())
         sizes = []
         for axis, size in enumerate(type.shape):
             before, after = self.style.batch if axis in batch else self.style.axis
             sizes.append(f"{before}{size}{after}")
         name = f"{'~' if type.weak else ''}{SHORT_NAMES[type.dtype]}"
-        return f":{name}[{','.join(sizes)}]{self.style.escape(variable.placed_type.place)}:{self.place(variable)}"
+        return f":{name}[{','.join(sizes)}]{self.style.escape(variable.placed_type.place)}{self.place(variable)}"
 
     def place(self, variable: Variable) -> str:
-        """The devices that hold a value, as text."""
-        known = variable.sharding is not None and variable.sharding.devices
-        return variable.sharding.place if known else str(DEFAULT_DEVICE)
+        """The devices that hold a value, as text, `:cpu(0)`; nothing where the program is for devices that are not there."""
+        if variable.sharding is not None and variable.sharding.devices:
+            return f":{variable.sharding.place}"
+        return "" if self.is_planned else f":{DEFAULT_DEVICE}"
 
     def constant(self, array: Array) -> str:
         if array.size <= NUMBERS_SHOWN:

@@ -55,6 +55,28 @@ def test_every_damaged_or_missing_file_is_named(tmp_path: pathlib.Path, ocdbt: b
                 np.testing.assert_array_equal(found["b"], TREE["b"])
 
 
+def test_a_folder_without_a_manifest_is_no_version(tmp_path: pathlib.Path) -> None:
+    pb.checkpoint.save(tmp_path, {"w": 1.0}, step=3)
+    (tmp_path / "00000007").mkdir()
+    (tmp_path / "00000009" / "manifest.json").mkdir(parents=True)
+    for read, wanted in ((pb.checkpoint.latest, 3), (pb.checkpoint.steps, [3]), (pb.checkpoint.restore, {"w": 1.0})):
+        with pytest.warns(UserWarning) as caught:
+            assert read(tmp_path) == wanted
+        assert [str(one.message).split(" has ")[0] for one in caught] == [
+            str(tmp_path / name) for name in ("00000007", "00000009")
+        ]
+    for step, message in ((7, r"00000007/manifest.json is missing"), (9, r"00000009/manifest.json is damaged")):
+        with pytest.raises(pb.errors.CorruptCheckpoint, match=message):
+            pb.checkpoint.restore(tmp_path, step=step)
+
+
+@pytest.mark.parametrize("step", ["1", True, 1.0])
+def test_a_step_is_an_integer(tmp_path: pathlib.Path, step: Any) -> None:
+    pb.checkpoint.save(tmp_path, {"w": 1.0}, step=1)
+    with pytest.raises(TypeError, match="The step of a checkpoint is an integer or None, but got"):
+        pb.checkpoint.restore(tmp_path, step=step)
+
+
 def test_files_that_changed_places_are_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "CHUNK_BYTES", 4096)
     version = pathlib.Path(pb.checkpoint.save(tmp_path, TREE))
@@ -195,6 +217,12 @@ def test_an_error_in_the_background_is_raised_once(tmp_path: pathlib.Path) -> No
     pb.checkpoint.save_async(tmp_path, 2)
     with pytest.raises(pb.errors.CheckpointError, match="earlier save_async, of step 0"):
         pb.checkpoint.save_async(tmp_path, 2, step=3).result()
+    pb.checkpoint.save_async(tmp_path, 2)
+    for step in (3, 4):  # each fails for the one before
+        last = pb.checkpoint.save_async(tmp_path, 2, step=step)
+    with pytest.raises(pb.errors.CheckpointError, match="earlier save_async, of step 0") as caught:
+        last.result()
+    assert str(caught.value).count("earlier") == 1 and ".." not in str(caught.value)
     assert pb.checkpoint.steps(tmp_path) == [0, 1, 2] and not saving._latest
 
 

@@ -87,7 +87,9 @@ for one, other in zip(together, expected):
 assert float(pb.jit(lambda x: pnp.sum(x * x), out_shardings=whole)(divided)) - float((x.astype("float64") ** 2).sum()) < 1e-2
 np.testing.assert_allclose(pb.parallel.gather(divided + 1.0), x + 1.0)
 np.testing.assert_allclose(float(divided.sum()), x.sum(), rtol=1e-4)
-given = pb.jit(lambda x: 2.0 * x, donate_argnums=0)(divided + 0.0)
+gone = divided + 0.0
+given = pb.jit(lambda x: 2.0 * x, donate_argnums=0)(gone)
+raises(pb.errors.DonatedBufferError, "was donated", repr, gone)
 np.testing.assert_allclose(pb.parallel.gather(given), 2 * x)
 raises(pb.errors.ProgramsDiffer, "rank 0 has <lambda>: (f32[48,32]", pb.jit(lambda x: x * (3.0 + rank)), divided)
 np.testing.assert_allclose(pb.parallel.gather(pb.jit(lambda x: x * 3.0)(divided)), 3 * x)  # and the world goes on

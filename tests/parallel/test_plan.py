@@ -351,12 +351,13 @@ def test_command_line(model, capsys):
     text = capsys.readouterr().out
     for wanted in (
         "plan of step for 8 devices (data=4, model=2): devices into which a CPU is divided",
-        "f32[64,32]@(·,model):",  # in the Program
+        ":f32[64,32]@(·,model),",  # in the Program, without a device
         "params['w']: f32[64,32]@(·,model)",  # among the arguments
         "  all-reduce            data ",
         "at 1GB/s",
     ):
         assert wanted in text
+    assert "cpu(0)" not in text
     assert main(["plan", f"{model}:step", *given, "--brief"]) == 0
     assert "lambda" not in capsys.readouterr().out
 

@@ -22,7 +22,7 @@ facade(
         "primitives": PRIMITIVES,
         "dtypes": "dtype=result_type",
         "control_flow": "scan while_loop fori_loop cond switch map associative_scan custom_root custom_linear_solve",
-        "lax.trees": "all_gather psum reduce reduce_window with_sharding_constraint",
+        "lax.trees": "psum reduce reduce_window with_sharding_constraint",
         "lax.shapes": (
             "conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple"
             " reduce_window_shape_tuple shape_as_value"

@@ -21,15 +21,6 @@ def of_tree(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> 
 
 
 psum = of_tree(pb.lax.psum)
-_all_gather = of_tree(pb.lax.all_gather)
-
-
-def all_gather(
-    x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
-) -> Any:
-    if to != "varying":
-        raise NotImplementedError(f"all_gather gives values that vary over {axis_name!r} (to='varying'), not to={to!r}.")
-    return _all_gather(x, axis_name, axis_index_groups=axis_index_groups, axis=axis, tiled=tiled)
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
