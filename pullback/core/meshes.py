@@ -50,17 +50,18 @@ class AbstractMesh:
         return cls._one(axis_sizes, axis_names)
 
     @classmethod
-    def _one(cls, axis_sizes: Iterable[int], axis_names: str | Iterable[str], devices: Any = None) -> Self:
-        """The mesh of these axes and devices: the one that is alive, or a new one."""
+    def _one(cls, axis_sizes: Iterable[int], axis_names: str | Iterable[str], devices: Any = None, **more: Any) -> Self:
+        """The mesh of these axes and devices: the one that is alive, or a new one. `more` has further attributes that tell
+        meshes of a subclass apart."""
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         sizes = tuple(axis_sizes)
         _check_axes(cls.__name__, sizes, names)
         sizes = tuple(map(int, sizes))
-        key = (cls, sizes, names, None if devices is None else tuple(devices.flat))
+        key = (cls, sizes, names, None if devices is None else tuple(devices.flat), *more.values())
 
         def make() -> Any:
             fields: dict[str, Any] = {"axis_names": names, "axis_sizes": sizes, "key": key}
-            fields |= {"shape": OrderedDict(zip(names, sizes)), "size": math.prod(sizes)}
+            fields |= more | {"shape": OrderedDict(zip(names, sizes)), "size": math.prod(sizes)}
             fields |= {} if devices is None else {"devices": devices}
             made = object.__new__(cls)
             for name, value in fields.items():

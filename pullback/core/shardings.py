@@ -330,6 +330,7 @@ class SingleDeviceSharding(Sharding):
 
     Arguments:
         device: one of `pb.devices()`.
+        memory_kind: None: arrays lie in the memory of their device.
 
     Example:
         >>> import pullback as pb
@@ -339,7 +340,8 @@ class SingleDeviceSharding(Sharding):
 
     __slots__ = ("devices",)
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        check_memory(memory_kind)
         self.devices = (device,)
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
@@ -389,8 +391,7 @@ class NamedSharding(Sharding):
             raise TypeError(f"NamedSharding takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding takes a PartitionSpec (pb.P), but got {spec!r} of type {type(spec).__name__}.")
-        if memory_kind not in (None, "device"):
-            raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={memory_kind!r}.")
+        check_memory(memory_kind)
 
         def make() -> Any:
             check_spec(mesh, spec)
@@ -470,6 +471,12 @@ _alive: Interned[tuple[AbstractMesh, PartitionSpec], NamedSharding] = Interned()
 
 def _shown(part: Any) -> str:
     return "?" if part is UNCONSTRAINED else "+".join(names_of(part)) or "·"
+
+
+def check_memory(kind: str | None) -> None:
+    """Raise for a kind of memory that there is not."""
+    if kind not in (None, "device"):
+        raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={kind!r}.")
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:

@@ -16,7 +16,7 @@ from pullback.core.modes import current_mode
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary, at_user_line, describe, name_of
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
+from pullback.core.trees import OWN_TREES, array_leaf, kind_of, structure_paths, unflatten
 from pullback.core.types import ArrayType
 from pullback.parallel.manual import Over, bind_map, check_outputs, on_devices
 from pullback.parallel.stepwise import by_turns
@@ -194,7 +194,8 @@ class Mapping:
             return part
 
         try:
-            found = list(map(leaf, self.trees.broadcast_prefix(leaf(given), tree, what, root)))  # those in classes now
+            plain = leaf(given) if self.trees is OWN_TREES else given  # in other trees a spec is a leaf
+            found = [leaf(one) for one in self.trees.broadcast_prefix(plain, tree, what, root)]
         except ShardingError as error:
             error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
             raise

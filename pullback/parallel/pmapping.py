@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -114,8 +115,8 @@ class Parallel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if any([isinstance(owner, MeshAxis) for owner in axes_around().values()]):
             raise ShardingError(
-                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: it has one device for what it maps over."
-                " Use pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
+                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: there is one device for what it maps"
+                " over. Use pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
             )
         fixed = {number % len(args) for number in self.static if -len(args) <= number < len(args)}
         values = tuple([arg for i, arg in enumerate(args) if i not in fixed]) if fixed else args
@@ -128,11 +129,10 @@ class Parallel:
         key = structure, types, there, tuple([(i, param_key(args[i])) for i in fixed]), len(args)
         try:
             plan = self._plans.get(key)
-        except TypeError:
+        except TypeError as error:
             statics = {i: args[i] for i in fixed}
-            raise StaticArgumentError(
-                f"pmap of {describe(self.fun)}: a static argument cannot be hashed: {statics!r}."
-            ) from None
+            what = f"a static argument cannot be hashed: {statics!r}" if statics else f"an argument's structure: {error}"
+            raise StaticArgumentError(f"pmap of {describe(self.fun)}: {what}.") from error
         if plan is None:
             plan = self._plans.setdefault(key, self.plan(args, kwargs, fixed, structure, types, there))
         for i, (axis, sharding) in enumerate(plan.inputs):
@@ -198,7 +198,9 @@ class Parallel:
             return mapped, [x for x, i in zip(outs, plan.out_axes) if i is None]
 
         gone = tuple([i for i, (_, flag) in enumerate(rows) if flag])
-        mapping = Mapping(wrapped(fun, "pmap", of_shards), mesh, specs, (P(self.name), P()), (), False, False, gone)
+        function = wrapped(fun, "pmap", of_shards)
+        function.__signature__ = inspect.signature(of_shards)  # type: ignore[attr-defined] # the leaves are its arguments
+        mapping = Mapping(function, mesh, specs, (P(self.name), P()), (), False, False, gone)
         plan = _Plan(mapping, [(place, NamedSharding(mesh, spec)) for place, spec in zip(places, specs)])
         return plan
 

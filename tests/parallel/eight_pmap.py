@@ -79,6 +79,10 @@ def test_arguments_that_are_static_named_or_given_away() -> None:
         f(X, [2], plus=X)
     given = pb.device_put(X, pb.NamedSharding(pb.make_mesh((8,), ("pmap",)), P("pmap")))
     np.testing.assert_array_equal(pb.pmap(lambda v: v + 1, donate_argnums=0)(given), X + 1)
+    tree = {"a": pb.pmap(lambda v: v)(X), "b": [pb.pmap(lambda v: -v)(X)], "c": X}  # more leaves than arguments
+    found = pb.pmap(lambda tree, w: pb.tree.map(lambda v: v * w, tree), in_axes=(0, None), donate_argnums=0)(tree, W)
+    np.testing.assert_array_equal(found["b"][0], -X * W)
+    assert tree["a"].is_deleted()
     with pytest.raises(pb.errors.DonatedBufferError):
         np.asarray(given)
 
