@@ -6,6 +6,7 @@ and SIGTERM go to all of them; who has not ended a while later is killed, and at
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 from argparse import REMAINDER, ArgumentParser, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import IO, Any
 
@@ -45,6 +46,23 @@ def make_parser() -> ArgumentParser:
     parser.add_argument("script", metavar="SCRIPT", help="the Python program, and then its arguments")
     parser.add_argument("arguments", nargs=REMAINDER, metavar="...", help="its arguments")
     return parser
+
+
+PR_SET_PDEATHSIG = 1  # of Linux
+
+
+def _end_with(launcher: int) -> Callable[[], None] | None:
+    """What a child calls so that it is killed when the launcher is. None where that cannot be asked for."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+
+    def end_with_it() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != launcher:  # it has ended already
+            os._exit(128 + signal.SIGKILL)
+
+    return end_with_it
 
 
 class Launch:
@@ -86,8 +104,10 @@ class Launch:
                 stderr=subprocess.PIPE,
                 env={**environment, "PULLBACK_PROCESS_ID": str(rank)},
                 start_new_session=True,  # so that a Ctrl-C reaches it once, from here
+                preexec_fn=_end_with(os.getpid()),
             )
             self.children.append(child)
+        for rank, child in enumerate(self.children):  # now that nothing forks any more
             for source, target in ((child.stdout, sys.stdout.buffer), (child.stderr, sys.stderr.buffer)):
                 self.readers.append(threading.Thread(target=self.copy, args=(rank, source, target)))
                 self.readers[-1].start()

@@ -75,6 +75,7 @@ EMPTY_CALLS = {
     "list",
     "OrderedDict",
     "Bounded",
+    "Interned",
     "WeakValueDictionary",
     "WeakSet",
     "WeakKeyDictionary",

@@ -11,7 +11,7 @@ from pullback.core.errors import ShardingError, ShardingMismatch
 from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding, on_one_mesh
 from pullback.core.source import at_user_line, describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import Trees, unflatten
+from pullback.core.trees import OWN_TREES, Trees, unflatten
 from pullback.core.types import ArrayType
 from pullback.ops.constrain import sharding_constraint
 
@@ -38,7 +38,8 @@ def over_devices(given: Any, what: str) -> NamedSharding | None:
 
 def spread_prefix(trees: Trees, given: Any, tree: Any, what: str, root: str) -> list[NamedSharding | None]:
     """A sharding, or None, for each leaf of a tree, from a tree of shardings and specs that is a prefix of it."""
-    return [over_devices(one, what) for one in trees.broadcast_prefix(places_as_leaves(given, what), tree, what, root)]
+    given = places_as_leaves(given, what) if trees is OWN_TREES else given  # in others a spec is a leaf
+    return [over_devices(one, what) for one in trees.broadcast_prefix(given, tree, what, root)]
 
 
 def places_as_leaves(given: Any, what: str) -> Any:
@@ -46,9 +47,9 @@ def places_as_leaves(given: Any, what: str) -> Any:
     if isinstance(given, PartitionSpec):
         return as_sharding(given, what)
     if isinstance(given, dict):
-        return {key: places_as_leaves(value, what) for key, value in given.items()}
+        return {key: places_as_leaves(value, f"{what}[{key!r}]") for key, value in given.items()}
     if isinstance(given, (tuple, list)):
-        parts = [places_as_leaves(value, what) for value in given]
+        parts = [places_as_leaves(value, f"{what}[{i}]") for i, value in enumerate(given)]
         return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
     return given
 

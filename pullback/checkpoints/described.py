@@ -6,10 +6,9 @@ again among the modules that the program has imported already; a tree that is `l
 
 from __future__ import annotations
 
-import base64
 import sys
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from pullback.core.array import Array
 from pullback.core.dtypes import SHORT_NAMES, entering, float0
 from pullback.core.errors import CheckpointError, DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.tracing import Tracer
+from pullback.core.tree_forms import from_plain, plain
 from pullback.core.types import ArrayType
 
 Node = dict[str, Any]
@@ -61,48 +61,6 @@ def parts_of(value: Any) -> tuple[str, list[Part]]:
 def class_name(value: Any) -> str:
     cls = type(value)
     return f"{cls.__module__}:{cls.__qualname__}"
-
-
-# ---- values that are no arrays ----------------------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """A Python value as JSON that gives it back to the bit. Raises TypeError if it is none that a checkpoint holds."""
-    cls = type(value)
-    if value is None or cls in (bool, str):
-        return value
-    if cls is int:
-        return value if abs(value) < 1 << 63 else {"int": hex(value)}
-    if cls is float:
-        return {"float": value.hex()}
-    if cls is complex:
-        return {"complex": [value.real.hex(), value.imag.hex()]}
-    if cls is bytes:
-        return {"bytes": base64.b64encode(value).decode()}
-    if cls in (tuple, list):
-        return {cls.__name__: [plain(one) for one in value]}
-    if cls is dict:
-        return {"dict": [[plain(key), plain(one)] for key, one in value.items()]}
-    raise TypeError(cls.__name__)
-
-
-_FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    "int": lambda text: int(text, 16),
-    "float": float.fromhex,
-    "complex": lambda pair: complex(*map(float.fromhex, pair)),
-    "bytes": base64.b64decode,
-    "tuple": lambda parts: tuple(map(from_plain, parts)),
-    "list": lambda parts: list(map(from_plain, parts)),
-    "dict": lambda pairs: {from_plain(key): from_plain(value) for key, value in pairs},
-}
-
-
-def from_plain(stored: Any) -> Any:
-    """What `plain` made JSON of."""
-    if not isinstance(stored, dict):
-        return stored
-    ((kind, value),) = stored.items()
-    return _FROM_JSON[kind](value)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------------

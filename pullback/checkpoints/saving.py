@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,35 +33,36 @@ Report = Callable[[int], None]
 class _Job(NamedTuple):
     """What is to be saved, and how."""
 
-    directory: str
+    directory: Any
     step: int
-    node: Node
-    arrays: list[tuple[str, Any]]
     keep: int | None
     keep_every: int | None
     overwrite: bool
     ocdbt: bool
     compression: int
     progress: bool
+    node: Node | None = None  # of the tree, from here on
+    arrays: Sequence[tuple[str, Any]] = ()
 
 
-def _job(directory: Any, tree: Any, step: int, options: dict[str, Any]) -> _Job:
-    for name, value, least in (("step", step, 0), ("keep", options["keep"], 1), ("keep_every", options["keep_every"], 1)):
+def _of_tree(job: _Job, tree: Any) -> _Job:
+    """What saves a tree so. Raises if that cannot be."""
+    for name, value, least in (("step", job.step, 0), ("keep", job.keep, 1), ("keep_every", job.keep_every, 1)):
         if (isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and value >= least)) and not (
             value is None and name != "step"
         ):
             raise ValueError(f"save's {name} is an integer of at least {least}, but got {value!r}.")
-    if type(options["compression"]) is not int or not 0 <= options["compression"] <= 22:
-        raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {options['compression']!r}.")
-    if options["keep_every"] is not None and options["keep"] is None:
+    if type(job.compression) is not int or not 0 <= job.compression <= 22:
+        raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {job.compression!r}.")
+    if job.keep_every is not None and job.keep is None:
         raise ValueError("save's keep_every says what keep spares: without keep, everything is kept.")
-    if options["ocdbt"] and world.process_count() > 1:
+    if job.ocdbt and world.process_count() > 1:
         raise NotImplementedError(
             "A database (ocdbt=True) is written by one process. Several write a file for each chunk (ocdbt=False)."
         )
     stores.tensorstore()
     node, arrays = described(tree, "tree")
-    return _Job(os.path.abspath(os.fspath(directory)), int(step), node, arrays, **options)
+    return job._replace(directory=os.path.abspath(os.fspath(job.directory)), step=int(job.step), node=node, arrays=arrays)
 
 
 @api_boundary
@@ -112,8 +113,7 @@ def save(
         ...     pb.checkpoint.restore(directory)
         {'w': [1. 1.]:f32[2]:cpu(0), 'epoch': 3}
     """
-    options = {"keep": keep, "keep_every": keep_every, "overwrite": overwrite, "ocdbt": ocdbt, "compression": compression}
-    job = _job(directory, tree, step, {**options, "progress": progress})
+    job = _of_tree(_Job(directory, step, keep, keep_every, overwrite, ocdbt, compression, progress), tree)
     _wait_for_earlier(job.directory)
     return _write(job)
 
@@ -153,9 +153,7 @@ def save_async(
         ...     pb.checkpoint.steps(directory)
         [10]
     """
-    options = {"keep": keep, "keep_every": keep_every, "overwrite": overwrite, "ocdbt": ocdbt, "compression": compression}
-    job = _job(directory, _snapshot(tree), step, {**options, "progress": progress})
-    return Saving(job)
+    return Saving(_of_tree(_Job(directory, step, keep, keep_every, overwrite, ocdbt, compression, progress), _snapshot(tree)))
 
 
 def _snapshot(tree: Any) -> Any:

@@ -16,6 +16,11 @@ from pullback.core.errors import ExportError
 
 MAGIC = b"pullback bundle\n"
 VERSION = 1
+READERS = {
+    "function": "pb.export.deserialize",
+    "executable": "pb.export.load_executable",
+    "function of JAX's trees": "pullback.compat.jax.export.deserialize",
+}
 _START = len(MAGIC) + 4
 _BODY = _START + 32
 
@@ -49,9 +54,8 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
     at = _BODY + 8 + int.from_bytes(data[_BODY : _BODY + 8], "little")
     header = json.loads(data[_BODY + 8 : at])
     if header["kind"] != kind:
-        readers = {"function": "pb.export.deserialize", "executable": "pb.export.load_executable"}
         raise ExportError(
-            f"These bytes are an exported {header['kind']}, not an exported {kind}: {readers[header['kind']]} reads them."
+            f"These bytes are an exported {header['kind']}, not an exported {kind}: {READERS[header['kind']]} reads them."
         )
     blobs = []
     for size in header["sizes"]:

@@ -7,12 +7,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.devices import Device
 from pullback.core.errors import ShardingError
+from pullback.core.interned import Interned
 from pullback.core.modes import current_mode, overriding
 
 Names = tuple[str, ...]
@@ -50,24 +50,25 @@ class AbstractMesh:
         return cls._one(axis_sizes, axis_names)
 
     @classmethod
-    def _one(cls, axis_sizes: Iterable[int], axis_names: str | Iterable[str], devices: Any = None) -> Self:
-        """The mesh of these axes and devices: the one that is alive, or a new one."""
+    def _one(cls, axis_sizes: Iterable[int], axis_names: str | Iterable[str], devices: Any = None, **more: Any) -> Self:
+        """The mesh of these axes and devices: the one that is alive, or a new one. `more` has further attributes that tell
+        meshes of a subclass apart."""
         names = (axis_names,) if isinstance(axis_names, str) else tuple(axis_names)
         sizes = tuple(axis_sizes)
         _check_axes(cls.__name__, sizes, names)
         sizes = tuple(map(int, sizes))
-        key = (cls, sizes, names, None if devices is None else tuple(devices.flat))
-        with _lock:
-            found: Any = _alive.get(key)
-            if found is None:
-                found = object.__new__(cls)
-                fields: dict[str, Any] = {"axis_names": names, "axis_sizes": sizes, "key": key}
-                fields |= {"shape": OrderedDict(zip(names, sizes)), "size": math.prod(sizes)}
-                fields |= {} if devices is None else {"devices": devices}
-                for name, value in fields.items():
-                    object.__setattr__(found, name, value)
-                _alive[key] = found
-        return found  # type: ignore[no-any-return]
+        key = (cls, sizes, names, None if devices is None else tuple(devices.flat), *more.values())
+
+        def make() -> Any:
+            fields: dict[str, Any] = {"axis_names": names, "axis_sizes": sizes, "key": key}
+            fields |= more | {"shape": OrderedDict(zip(names, sizes)), "size": math.prod(sizes)}
+            fields |= {} if devices is None else {"devices": devices}
+            made = object.__new__(cls)
+            for name, value in fields.items():
+                object.__setattr__(made, name, value)
+            return made
+
+        return _alive.the_one(key, make)  # type: ignore[return-value]
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"A mesh's {name} cannot be set: make another mesh.")
@@ -188,8 +189,7 @@ class _Entered(threading.local):
 
 
 _entered = _Entered()
-_alive: WeakValueDictionary[tuple[Any, ...], AbstractMesh] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between
+_alive: Interned[tuple[Any, ...], AbstractMesh] = Interned()
 
 
 def _check_axes(kind: str, sizes: tuple[Any, ...], names: tuple[Any, ...]) -> None:

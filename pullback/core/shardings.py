@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.devices import Device
 from pullback.core.errors import AxisUsedTwice, NotLocal, ShardingError, UnevenShard, UnknownAxis
+from pullback.core.interned import Interned
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
 from pullback.core.types import ArrayType
 
@@ -331,6 +330,7 @@ class SingleDeviceSharding(Sharding):
 
     Arguments:
         device: one of `pb.devices()`.
+        memory_kind: None: arrays lie in the memory of their device.
 
     Example:
         >>> import pullback as pb
@@ -340,7 +340,8 @@ class SingleDeviceSharding(Sharding):
 
     __slots__ = ("devices",)
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        check_memory(memory_kind)
         self.devices = (device,)
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
@@ -390,18 +391,16 @@ class NamedSharding(Sharding):
             raise TypeError(f"NamedSharding takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"NamedSharding takes a PartitionSpec (pb.P), but got {spec!r} of type {type(spec).__name__}.")
-        if memory_kind not in (None, "device"):
-            raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={memory_kind!r}.")
-        with _lock:
-            found: Any = _alive.get((mesh, spec))
-        if found is not None:
-            return found  # type: ignore[no-any-return]
-        check_spec(mesh, spec)
-        made = object.__new__(cls)
-        made.mesh, made.spec, made._places = mesh, PartitionSpec(*spec.trimmed), {}
-        made.devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else ()
-        with _lock:
-            return _alive.setdefault((mesh, made.spec), made)  # type: ignore[return-value]
+        check_memory(memory_kind)
+
+        def make() -> Any:
+            check_spec(mesh, spec)
+            made = object.__new__(cls)
+            made.mesh, made.spec, made._places = mesh, PartitionSpec(*spec.trimmed), {}
+            made.devices = tuple(mesh.devices.flat) if isinstance(mesh, Mesh) else ()
+            return made
+
+        return _alive.the_one((mesh, spec), make)  # type: ignore[return-value]
 
     def entries(self, ndim: int) -> tuple[Any, ...]:
         """The entries of the spec, one for each axis of an array.
@@ -467,12 +466,17 @@ class NamedSharding(Sharding):
 
 
 MAX_SHAPES = 16  # of arrays, of which a sharding keeps the parts
-_alive: WeakValueDictionary[tuple[AbstractMesh, PartitionSpec], NamedSharding] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between
+_alive: Interned[tuple[AbstractMesh, PartitionSpec], NamedSharding] = Interned()
 
 
 def _shown(part: Any) -> str:
     return "?" if part is UNCONSTRAINED else "+".join(names_of(part)) or "·"
+
+
+def check_memory(kind: str | None) -> None:
+    """Raise for a kind of memory that there is not."""
+    if kind not in (None, "device"):
+        raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={kind!r}.")
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:

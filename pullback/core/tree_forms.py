@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import collections
 import dataclasses
-import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pullback.core.errors import ExportError
@@ -130,7 +131,7 @@ def _tree(data: Any) -> Any:
     if kind in ("TUPLE", "LIST"):
         return tuple(made) if kind == "TUPLE" else made
     if kind in ("DICT", "ORDEREDDICT", "DEFAULTDICT"):
-        pairs = list(zip(map(_value, more[0]), made))
+        pairs = list(zip(map(from_plain, more[0]), made))
         if kind == "DEFAULTDICT":
             return collections.defaultdict(None if more[1] is None else _FACTORIES[more[1]], pairs)
         return dict(pairs) if kind == "DICT" else collections.OrderedDict(pairs)
@@ -144,26 +145,59 @@ def _tree(data: Any) -> Any:
     cls: Any = _by_name[more[0]]
     if kind == "NAMEDTUPLE":
         return cls(*made)
-    return _node(cls).unflatten_func(_value(more[1]), made)
+    return _node(cls).unflatten_func(from_plain(more[1]), made)
 
 
 def _data(value: Any, what: str) -> Any:
     """A key or a static part as JSON data."""
-    if value is None or isinstance(value, (bool, int, str)):
+    if isinstance(value, (bool, int, str)):  # of derived classes too
         return value
-    if type(value) is float:
-        return value if math.isfinite(value) else {"float": repr(value)}
-    if type(value) in (tuple, list):
-        return {type(value).__name__: [_data(one, what) for one in value]}
-    raise ExportError(
-        f"{what[0].upper()}{what[1:]} is {value!r} of type {type(value).__name__}, which cannot travel: only None, bools,"
-        " numbers, strings, and tuples and lists of them can."
-    )
+    try:
+        return plain(value)
+    except TypeError as error:
+        raise ExportError(
+            f"{what[0].upper()}{what[1:]} is {value!r} of type {type(value).__name__}, which cannot travel: only None, bools,"
+            " numbers, strings, bytes, and tuples, lists and dicts of them can."
+        ) from error
 
 
-def _value(data: Any) -> Any:
-    """What `_data` wrote."""
-    if not isinstance(data, dict):
-        return data
-    ((kind, content),) = data.items()
-    return float(content) if kind == "float" else {"tuple": tuple, "list": list}[kind](map(_value, content))
+# ---- values that are no arrays ----------------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A Python value as JSON that gives it back to the bit. Raises TypeError, with the name of its type, if none can."""
+    cls = type(value)
+    if value is None or cls in (bool, str):
+        return value
+    if cls is int:
+        return value if abs(value) < 1 << 63 else {"int": hex(value)}
+    if cls is float:
+        return {"float": value.hex()}
+    if cls is complex:
+        return {"complex": [value.real.hex(), value.imag.hex()]}
+    if cls is bytes:
+        return {"bytes": base64.b64encode(value).decode()}
+    if cls in (tuple, list):
+        return {cls.__name__: [plain(one) for one in value]}
+    if cls is dict:
+        return {"dict": [[plain(key), plain(one)] for key, one in value.items()]}
+    raise TypeError(cls.__name__)
+
+
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "int": lambda text: int(text, 16),
+    "float": float.fromhex,
+    "complex": lambda pair: complex(*map(float.fromhex, pair)),
+    "bytes": base64.b64decode,
+    "tuple": lambda parts: tuple(map(from_plain, parts)),
+    "list": lambda parts: list(map(from_plain, parts)),
+    "dict": lambda pairs: {from_plain(key): from_plain(value) for key, value in pairs},
+}
+
+
+def from_plain(stored: Any) -> Any:
+    """What `plain` made JSON of."""
+    if not isinstance(stored, dict):
+        return stored
+    ((kind, value),) = stored.items()
+    return _FROM_JSON[kind](value)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, find_converter
+from pullback.core.array import PLACED, Array, find_converter
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module, uninterrupted
@@ -49,7 +49,7 @@ class _LeafStructure:
 LEAF = _LeafStructure()
 TreeDef = Any  # LEAF, or optree's PyTreeSpec
 
-_LEAF_TYPES = frozenset({Array, np.ndarray, bool, int, float, complex, str})
+_LEAF_TYPES = frozenset({Array, *PLACED, np.ndarray, bool, int, float, complex, str})
 _optree: Any = None
 _loading = threading.RLock()
 _waiting: list[tuple[Any, ...]] = []  # classes registered before optree was loaded

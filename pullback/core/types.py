@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Hashable, Iterable
 from operator import index
 from typing import Any, SupportsIndex
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from pullback.core.bounded import Bounded
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical, float0
 from pullback.core.errors import ShapeError
+from pullback.core.interned import Interned
 from pullback.core.source import api_boundary
 
 Shape = tuple[int, ...]
@@ -217,8 +216,7 @@ class ArrayType:
 
 
 # Every type that something holds is here, and no other: this is what makes types comparable by identity.
-_alive: WeakValueDictionary[tuple[Any, ...], ArrayType] = WeakValueDictionary()
-_lock = threading.RLock()  # reentrant, since a collection of garbage may come in between
+_alive: Interned[tuple[Any, ...], ArrayType] = Interned()
 # Those met last, held so that they need not be made again; a plain dictionary's look-up is five times as fast as a weak one's.
 _recent: Bounded[tuple[Shape, DType, bool], ArrayType] = Bounded(16384)
 NOWHERE: frozenset[Hashable] = frozenset()
@@ -226,17 +224,16 @@ NOWHERE: frozenset[Hashable] = frozenset()
 
 def _the_one(shape: Shape, dtype: DType, weak: bool, sharding: Hashable | None, varying: frozenset[Hashable]) -> ArrayType:
     """The ArrayType of these fields: the one that is alive, or a new one."""
-    fields = {"shape": shape, "dtype": dtype, "weak": weak, "ndim": len(shape), "sharding": sharding, "varying": varying}
-    key = tuple(fields.values())
-    fields["form"] = f"{'~' if weak else ''}{SHORT_NAMES.get(dtype)}{[min(size, 2) for size in shape]}"
-    with _lock:
-        found = _alive.get(key)
-        if found is None:
-            found = object.__new__(ArrayType)
-            for name, value in fields.items():
-                object.__setattr__(found, name, value)
-            _alive[key] = found
-    return found
+
+    def make() -> ArrayType:
+        fields = {"shape": shape, "dtype": dtype, "weak": weak, "ndim": len(shape), "sharding": sharding, "varying": varying}
+        fields["form"] = f"{'~' if weak else ''}{SHORT_NAMES.get(dtype)}{[min(size, 2) for size in shape]}"
+        made = object.__new__(ArrayType)
+        for name, value in fields.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    return _alive.the_one((shape, dtype, weak, sharding, varying), make)
 
 
 def array_type(shape: Shape, dtype: DType, weak: bool = False) -> ArrayType:

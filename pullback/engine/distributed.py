@@ -17,17 +17,17 @@ from pullback.engine.jaxlib import jaxlib
 from pullback.engine.xla import XlaBackend, make_cpu_client
 
 
-def start_alone() -> Any:
-    """The client by which this process computes by itself, before it joins others.
-
-    Raises:
-        WorldError: the process has computed something already, so that its devices have numbers.
-    """
+def check_alone() -> None:
+    """Raise `WorldError` if this process has computed something already, so that its devices have numbers."""
     if is_started("cpu"):
         raise WorldError(
             "This process has computed something by itself already. Let it join the others first: pb.distributed.initialize"
             " belongs to the beginning of a program."
         )
+
+
+def start_alone() -> Any:
+    """The client by which this process computes by itself, before it joins others."""
     return make_cpu_client()
 
 

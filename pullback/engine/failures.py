@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import deque
 
 from pullback.core.bounded import Bounded
 
@@ -16,6 +17,7 @@ from pullback.core.bounded import Bounded
 MAX_WAITING = 64
 
 _waiting: Bounded[int, BaseException] = Bounded(MAX_WAITING)
+_postponed: deque[BaseException] = deque(maxlen=MAX_WAITING)  # programs in which devices wait for each other run in turn
 _numbers = itertools.count()
 _MARK = re.compile(r"HostCallFailed: pullback's failure number (\d+)$", re.MULTILINE)
 _INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
@@ -30,6 +32,18 @@ def stand_in(error: BaseException) -> HostCallFailed:
     number = next(_numbers)
     _waiting[number] = error
     return HostCallFailed(f"pullback's failure number {number}")
+
+
+def postpone(error: BaseException) -> None:
+    """Keep an exception of a host call until the program has ended, which goes on: devices wait for each other in it."""
+    _postponed.append(error)
+
+
+def postponed() -> BaseException | None:
+    """The first exception that was kept since it was last asked for one, if there is any."""
+    found = list(_postponed)
+    _postponed.clear()
+    return found[0] if found else None
 
 
 def original(error: BaseException) -> BaseException | None:

@@ -37,6 +37,7 @@ from pullback.core.source import running_source
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable, JointCall, backend, backend_over, ranks_over, spanning
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
+from pullback.engine.failures import original, postponed
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
@@ -177,6 +178,8 @@ def _seen(there: Any, piece: Any, type: ArrayType) -> HostArray:
 
 def spread_array(array: Array, sharding: NamedSharding) -> Array:
     """An Array divided as a sharding says; itself in other words, if it lies so already."""
+    if isinstance(array, ShardedArray) and array.sharding is sharding and not is_deleted(array):
+        return array.alias()
     mesh = sharding.mesh
     if not isinstance(mesh, Mesh):
         raise NotLocal(f"{mesh} has no devices on which an array could lie: make a mesh of devices (pb.make_mesh).")
@@ -186,8 +189,6 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
     type = array.type
     sharding.shard_shape(type.shape)
     if isinstance(array, ShardedArray) and not is_deleted(array):
-        if array.sharding is sharding:
-            return array.alias()
         if array.sharding.is_equivalent_to(sharding, type.ndim):  # the same parts by another name
             pieces = [piece._buffer for piece in pieces_of(there, array).values()]
             array.lent = True
@@ -330,8 +331,11 @@ class SpmdExecutable(XlaExecutable):
         """Run when all processes that are to run it have come to this call, and the program before has ended."""
         call = self.joint._replace(values=_values_among(buffers), source=running_source())
         with self.backend.launching:
-            found: Sequence[Any] = run_with_peers(lambda: self._begin(call, buffers))
-            return found
+            postponed()  # of a call that was interrupted
+            outs: Sequence[Any] = run_with_peers(lambda: self._begin(call, buffers))
+            if self.calls_host and outs:
+                self._end(outs[-1])
+            return outs
 
     def _begin(self, call: JointCall, buffers: list[Any]) -> Sequence[Any]:
         there = self.backend
@@ -355,11 +359,28 @@ class SpmdExecutable(XlaExecutable):
         with there.launching:
             if there.running is not None and not is_ready(there.running):
                 wait_for(there.running)
+            postponed()  # of a call that was interrupted
             outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
-            if self.is_short and outs:
+            if self.calls_host and outs:
+                self._end(outs[-1])
+            elif self.is_short and outs:
                 outs[-1].block_until_ready()
         return outs
+
+    def _end(self, last: Any) -> None:
+        """Wait until a program has ended that calls Python functions. What one of them raised is raised as itself."""
+        try:
+            (wait_for_peers if self.backend.spans else wait_for)(last)
+            last.block_until_ready()
+        except Exception as error:
+            failure = postponed() or original(error)
+            if failure is None:
+                raise
+        else:
+            failure = postponed()
+        if failure is not None:
+            raise failure
 
     def _buffer_on_mesh(self, array: Array, wanted: NamedSharding) -> Any:
         """The buffer of an Array that lies as it is wanted, made of its values if it lies nowhere in particular."""

@@ -54,24 +54,31 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
     """
     if not isinstance(fun, Jitted):
         raise TypeError(f"export takes a jitted function, but got {fun!r}: write export(pb.jit(f)).")
-    chosen = (current_default_device().platform,) if platforms is None else platforms
-    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) else chosen))
-    known = [*PLATFORMS, *known_platforms()]
-    if not chosen or not all([name in known for name in chosen]):
-        raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")
+    chosen = chosen_platforms(platforms)
 
     @api_boundary
     def exporting(*args: Any, **kwargs: Any) -> Exported:
         traced = fun.trace(*args, **kwargs).lower()
         try:
-            return _exported(traced.program, traced._dynamic_tree(), traced.out_tree, chosen)
+            return export_program(traced.program, traced._dynamic_tree(), traced.out_tree, chosen)
         except ExportError as error:
             raise ExportError(f"jit of {describe(fun)} cannot be exported, since {error}") from None
 
     return exporting
 
 
-def _exported(program: Program, in_tree: TreeDef, out_tree: TreeDef, platforms: Sequence[str]) -> Exported:
+def chosen_platforms(platforms: Sequence[str] | None) -> tuple[str, ...]:
+    """The platforms for which to write StableHLO. Raises ValueError unless they are known."""
+    chosen = (current_default_device().platform,) if platforms is None else platforms
+    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) else chosen))
+    known = [*PLATFORMS, *known_platforms()]
+    if not chosen or not all([name in known for name in chosen]):
+        raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")
+    return chosen
+
+
+def export_program(program: Program, in_tree: TreeDef, out_tree: TreeDef, platforms: Sequence[str]) -> Exported:
+    """A Program whose inputs and outputs are the leaves of trees, as StableHLO."""
     modules = {name: portable_module(program, name) for name in platforms}
     types = program.input_types, program.output_types
     mesh = mesh_of(program)
@@ -107,6 +114,6 @@ def _exported_vjp(program: Program, takes: Shardings, gives: Shardings, platform
     lie = (*takes, *[one for one, flag in zip(gives, inexact_out) if flag])
     pulled = placed_program(traced.program, lie) if any(lie) else traced.program
     try:
-        return _exported(pulled, traced.in_tree, traced.out_tree, platforms)
+        return export_program(pulled, traced.in_tree, traced.out_tree, platforms)
     except ExportError as error:
         raise ExportError(f"The derivative of {program.name} cannot be exported, since {error}") from None

@@ -47,6 +47,8 @@ _HELLO = struct.Struct(">I32s")  # who says it, and that he knows the token of w
 _RECORD = struct.Struct(">8sQBB16s")  # a group, the number of its call, the round, whether all have the same, the chain
 _START = bytes(16)
 
+_NOTHING = json.dumps((_START.hex(), 0, ())).encode()
+
 Key = tuple[int, bytes, int, int]  # who said it, the group, the number of the call, and the round
 
 
@@ -68,6 +70,14 @@ class _Group:
     recent: deque[JointCall] = field(default_factory=lambda: deque(maxlen=KEPT))
     left_out: int = 0
     known: set[bytes] = field(default_factory=set)
+
+    def account(self) -> bytes:
+        """What it says to the others where they differ, or may do so."""
+        calls = [
+            (one.program, one.digest.hex(), _place(one.source), [(type, digest.hex()) for type, digest in one.values])
+            for one in self.recent
+        ]
+        return json.dumps((self.chain.hex(), self.left_out, calls)).encode()
 
 
 class _Waiting(NamedTuple):
@@ -176,14 +186,20 @@ class Agreement:
             for fine, chain in self._hear(group, number, ranks, call):
                 same = same and fine and chain == group.chain
             apart, number = apart * RADIX, number + 1
-        recent, left_out = list(group.recent), group.left_out
+        account = None if same else group.account()
         group.recent.clear()
         group.left_out = 0
-        if same and len(group.known) < MAX_KNOWN:
-            group.known.add(call.digest)
-        if not same:
+        if account is not None:
             group.chain = _START  # the world goes on: whoever handles the error does so everywhere
-            raise self._difference(group, recent, left_out)
+            what = f"the comparison of what they run, after {group.calls} calls"
+            compare_accounts(group.ranks, self.meet(what, account, among=group.ranks))
+        if len(group.known) < MAX_KNOWN:
+            group.known.add(call.digest)
+
+    def account(self) -> bytes:
+        """What all processes ran together, of which they have not compared the last."""
+        group = self._groups.get(tuple(range(len(self.about))))
+        return _NOTHING if group is None else group.account()
 
     def close(self) -> None:
         """Nothing is agreed on any more. What a call still waits with stays."""
@@ -269,19 +285,19 @@ class Agreement:
         if self.limit is not None and waiting is not None and time.monotonic() - waiting.began > self.limit:
             raise TimeoutError(f"{waiting} It runs when all have come, but nobody here waits for it any more.")
 
-    def _difference(self, group: _Group, recent: Sequence[JointCall], left_out: int) -> ProgramsDiffer:
-        """In what the processes differ, which they tell each other."""
-        own = [(one.program, one.digest.hex(), _place(one.source), [(of, it.hex()) for of, it in one.values]) for one in recent]
-        what = f"the comparison of what they run, after {group.calls} calls"
-        said = self.meet(what, json.dumps((left_out, own)).encode(), among=group.ranks)
-        return ProgramsDiffer(describe_difference(dict(zip(group.ranks, map(json.loads, said), strict=True))))
+
+def compare_accounts(ranks: Sequence[int], accounts: Sequence[bytes]) -> None:
+    """Raise `ProgramsDiffer` if what processes ran together was not the same, by what each says of it."""
+    said = dict(zip(ranks, map(json.loads, accounts), strict=True))
+    if len({chain for chain, _, _ in said.values()}) > 1:
+        raise ProgramsDiffer(describe_difference({rank: rest for rank, (_, *rest) in said.items()}))
 
 
 def describe_difference(said: dict[int, Any]) -> str:
     """In what the calls differ that processes have made: of each rank how many are not known any more, and those that are, each
     with the program in words, the digest of its code, where it was called, and the types and digests of values."""
     if len({left_out for left_out, _ in said.values()}) == 1:
-        for calls in zip(*[known for _, known in said.values()]):
+        for calls in itertools.zip_longest(*[known for _, known in said.values()], fillvalue=("nothing", "", "its end", ())):
             if len({digest for _, digest, _, _ in calls}) > 1:
                 each = [f"{program}, at {at}" for program, _, at, _ in calls]
                 return f"The processes differ in the program that they run together: {_who_has(said, each)}."

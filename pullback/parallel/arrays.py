@@ -12,6 +12,7 @@ from pullback.api.compiled import jit
 from pullback.api.devices import device_put, devices
 from pullback.core.array import Array, ShardedArray, as_array, host_of
 from pullback.core.devices import Device
+from pullback.core.dtypes import is_key
 from pullback.core.errors import NotLocal, ShapeError, ShardingError
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import Index, NamedSharding, PartitionSpec, Sharding
@@ -266,7 +267,7 @@ def gather(x: Any) -> Any:
         x: a tree of arrays. All processes that hold a part call this.
 
     Returns:
-        The tree, with a NumPy array, which can be written to, for each array.
+        The tree, with a NumPy array, which can be written to, for each array; keys stay Arrays.
 
     Raises:
         LeafError: a leaf is neither an array nor a number.
@@ -284,7 +285,8 @@ def gather(x: Any) -> Any:
 def _whole(array: Any) -> Any:
     if isinstance(array, ShardedArray) and not (array.is_fully_addressable or array.is_fully_replicated):
         array = _replicated(array)
-    return np.array(host_of(array))
+    whole = np.array(host_of(array))
+    return Array(array.type, whole) if is_key(array.dtype) else whole
 
 
 def _replicated(array: ShardedArray) -> Any:

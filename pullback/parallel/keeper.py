@@ -110,12 +110,16 @@ class Keeper:
 
     Arguments:
         timeout: seconds in which all have to come. heartbeat: seconds without one after which a process is lost.
+        starter: the pid of the process that started it; when that has ended, nobody is waited for who has not come.
     """
 
-    def __init__(self, listener: socket.socket, count: int, timeout: float, heartbeat: float) -> None:
+    def __init__(
+        self, listener: socket.socket, count: int, timeout: float, heartbeat: float, starter: int | None = None
+    ) -> None:
         self.listener = listener
         self.host = listener.getsockname()[0]
         self.timeout, self.heartbeat = timeout, heartbeat
+        self.starter = os.getppid() if starter is None else starter
         self.epoch = Epoch(0, count, time.monotonic() + timeout)
         self.lock = threading.RLock()
         self.connected = 0
@@ -139,7 +143,9 @@ class Keeper:
                 looked = now
                 self._look(epoch, now)
                 gathered = not epoch.refused and len(epoch.members) == epoch.count
-                if not self.connected and (epoch.refused or epoch.complete or now > epoch.until):
+                if not self.connected and (
+                    epoch.refused or epoch.complete or now > epoch.until or os.getppid() != self.starter
+                ):
                     break
             if service is None or service[0] != epoch.number:
                 service = epoch.number, self._serve_xla(epoch.count)
@@ -437,13 +443,9 @@ LEAVING = "the end of the world"  # the meeting of those that have finished
 
 
 def main(arguments: list[str]) -> None:
-    """Run a keeper: the number of a socket that listens, of the processes, and the two times in seconds."""
-    number, count, timeout, heartbeat = arguments
-    keeper = Keeper(socket.socket(fileno=int(number)), int(count), float(timeout), float(heartbeat))
+    """Run a keeper: the number of a socket that listens, of the processes, the two times in seconds, and the starter's pid."""
+    number, count, timeout, heartbeat, starter = arguments
+    keeper = Keeper(socket.socket(fileno=int(number)), int(count), float(timeout), float(heartbeat), int(starter))
     keeper.run()
     sys.stdout.flush()
     os._exit(0)  # jaxlib's service would wait for its clients
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

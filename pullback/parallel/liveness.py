@@ -127,9 +127,7 @@ class Link:
         elif header["push"] == "fenced":
             self.losses.fenced = header["why"]
         elif header["push"] == "waits":
-            print(
-                f"pullback: Rank {processes.index} waits at {header['what']}, and still for {header['for']}.", file=sys.stderr
-            )
+            print(f"pullback: Rank {processes.index} waits at {header['what']}, still for {header['for']}.", file=sys.stderr)
         else:
             self.pushed(header)
 

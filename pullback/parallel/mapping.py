@@ -16,7 +16,7 @@ from pullback.core.modes import current_mode
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary, at_user_line, describe, name_of
 from pullback.core.tracing import Tracer, innermost_staging, type_of
-from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
+from pullback.core.trees import OWN_TREES, array_leaf, kind_of, structure_paths, unflatten
 from pullback.core.types import ArrayType
 from pullback.parallel.manual import Over, bind_map, check_outputs, on_devices
 from pullback.parallel.stepwise import by_turns
@@ -54,7 +54,9 @@ def shard_map(
         axis_names: those axes of the mesh that `f` works along; all by default. The others are left to the partitioner, as in
             `jit`, and specs do not name them.
         check_vma: whether to refuse a result that may differ between devices whose spec does not say so. Without it nobody says
-            what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`.
+            what devices share: a gradient inside `f` is each device's own, and a `psum` in it its own transpose, as in `pmap`;
+            and where a branch or loop in which devices communicate has a predicate that may differ, it is looked at each call
+            whether it does, on the CPU.
         debug: run it in Python instead, for one device after another, so that `print` and pdb show values; so it does wherever
             nothing is compiled. Only the branches of a `cond` between which devices choose differently are traced.
 
@@ -64,6 +66,7 @@ def shard_map(
     Raises:
         When the function is called: ShardingError: no mesh, or a spec that does not fit: UnknownAxis, AxisUsedTwice,
         UnevenShard.
+        ShardingError also, without `check_vma`: devices take different branches, or other numbers of steps, where they meet.
         VaryingOutput: a result differs between devices along an axis that its spec does not name.
         StructureError: the specs are no prefix of the arguments or of the output.
 
@@ -191,7 +194,8 @@ class Mapping:
             return part
 
         try:
-            found = list(map(leaf, self.trees.broadcast_prefix(leaf(given), tree, what, root)))  # those in classes now
+            plain = leaf(given) if self.trees is OWN_TREES else given  # in other trees a spec is a leaf
+            found = [leaf(one) for one in self.trees.broadcast_prefix(plain, tree, what, root)]
         except ShardingError as error:
             error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
             raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from pullback.api.devices import device_put
 from pullback.api.devices import devices as all_devices
 from pullback.api.functions import INTEGERS, argument_name, check_callable, chosen_arguments, returned_leaves, wrapped
-from pullback.core.array import ShardedArray
+from pullback.core.array import Array, ShardedArray
+from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.bounded import Bounded
 from pullback.core.devices import Device
 from pullback.core.errors import AxisError, ShardingError, StaticArgumentError
@@ -18,12 +20,13 @@ from pullback.core.meshes import Mesh
 from pullback.core.shardings import NamedSharding, P
 from pullback.core.source import api_boundary, describe
 from pullback.core.trees import array_leaf, kind_of, structure_paths, unflatten
+from pullback.core.types import ArrayType
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.shaping import expand_dims, moveaxis, squeeze
 from pullback.parallel.mapping import Mapping
 from pullback.program.equality import param_key
 
-MAX_SIGNATURES = 64  # structures and static arguments for which one pmap keeps what it made
+MAX_SIGNATURES = 64  # types, structures and static arguments for which one pmap keeps what it made
 AXIS = "pmap"  # what the mesh calls its axis if the user does not name it
 
 
@@ -62,7 +65,8 @@ def pmap(
 
     Raises:
         AxisError, when the returned function is called: an axis that an argument does not have, or sizes that differ.
-        ShardingError: there are fewer devices than batch elements.
+        ShardingError: there are fewer devices than batch elements; or they take different branches, or other numbers of steps,
+            where they communicate.
         StructureError: `in_axes` or `out_axes` do not fit the arguments or the output.
 
     Example:
@@ -73,6 +77,8 @@ def pmap(
     check_callable(fun, "pmap")
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
     donated, _ = chosen_arguments(fun, donate_argnums, None, "pmap's donate")
+    if both := {*static} & {*donated}:
+        raise StaticArgumentError(f"pmap of {describe(fun)}: argument {min(both)} is both static and donated.")
     if axis_size is not None and (not isinstance(axis_size, INTEGERS) or isinstance(axis_size, bool) or axis_size < 1):
         raise AxisError(f"pmap's axis_size must be a positive integer, but is {axis_size!r}.")
     if axis_name is not None and not isinstance(axis_name, str):
@@ -82,99 +88,123 @@ def pmap(
     return wrapped(fun, "pmap", Parallel(fun, axis_name or AXIS, given, found, static, donated))
 
 
+class _Plan:
+    """What a pmap is for arguments of one structure and types, and the same static ones.
+
+    Attributes:
+        mapping: the shard_map. inputs: for each of its arguments, which axis the batch is along, and how it is to lie.
+        out_structure, out_axes: of the result, as the function was traced; the batch axis of each leaf, or None.
+    """
+
+    out_structure: Any
+    out_axes: list[int | None]
+
+    def __init__(self, mapping: Mapping, inputs: list[tuple[int | None, NamedSharding]]) -> None:
+        self.mapping, self.inputs = mapping, inputs
+
+
 class Parallel:
-    """What `pmap` was given, and the shard_maps that it became for calls with other structures and static arguments."""
+    """What `pmap` was given, and what it became for calls with other arguments."""
 
     def __init__(self, fun: Any, name: str, given: Any, devices: Any, static: Sequence[int], donated: Sequence[int]) -> None:
         self.fun, self.name, self.devices, self.static, self.donated = fun, name, devices, static, donated
         self.in_axes, self.out_axes, self.size = given
         self.trees = kind_of(fun)
-        self._mappings: Bounded[Any, tuple[Mapping, list[Any]]] = Bounded(MAX_SIGNATURES)
+        self._plans: Bounded[Any, _Plan] = Bounded(MAX_SIGNATURES)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        fun, trees = self.fun, self.trees
-        fixed, donated = [
-            {number % len(args) for number in numbers if -len(args) <= number < len(args)}
-            for numbers in (self.static, self.donated)
-        ]
-        numbers = [i for i in range(len(args)) if i not in fixed]
-        values, axes = tuple([args[i] for i in numbers]), self.in_axes
-        if isinstance(axes, tuple):
-            if len(axes) != len(args):
-                raise AxisError(
-                    f"pmap of {describe(fun)} has in_axes={axes!r}, of length {len(axes)}, but {len(args)} arguments."
-                )
-            axes = tuple([axes[i] for i in numbers])
-        roots = [(args[i], argument_name(fun, i), i in donated) for i in numbers]
-        roots += [(value, name, False) for name, value in kwargs.items()]
-        paths, gives = [], []
-        for tree, root, gone in roots:
-            own = trees.structure_paths(trees.flatten(tree)[1], root)
-            paths += own
-            gives += [gone] * len(own)
-        leaves, structure = trees.flatten((values, kwargs))
-        each = trees.broadcast_prefix(axes, values, f"pmap's in_axes for {describe(fun)}", "arguments")
-        each += [0] * (len(leaves) - len(each))
-        leaves = [array_leaf(leaf, lambda path=path: f"argument {path}") for leaf, path in zip(leaves, paths)]  # type: ignore[misc]
-        places = [
-            None if axis is None else normal_axis(axis, leaf.type.ndim, f"pmap of {describe(fun)}, argument {path}")
-            for leaf, axis, path in zip(leaves, each, paths, strict=True)
-        ]
-        mesh = self.mesh({path: leaf.type.shape[i] for leaf, i, path in zip(leaves, places, paths) if i is not None})
-        leaves = [leaf if i is None else moveaxis(leaf, i, 0) for leaf, i in zip(leaves, places)]
-        lie = [NamedSharding(mesh, P() if i is None else P(self.name)) for i in places]
-        leaves = [moved(leaf, sharding) for leaf, sharding in zip(leaves, lie)]
-        statics = {i: args[i] for i in fixed}
-        key = structure, tuple(places), tuple(gives), mesh, tuple([(i, param_key(x)) for i, x in statics.items()]), len(args)
-        try:
-            mapping, kept = self._mappings.get(key) or self._mappings.setdefault(
-                key, self.mapping(structure, places, gives, mesh, statics, len(args))
+        if any([isinstance(owner, MeshAxis) for owner in axes_around().values()]):
+            raise ShardingError(
+                f"pmap of {describe(self.fun)} is inside another pmap or a shard_map: there is one device for what it maps"
+                " over. Use pb.vmap inside; or one pb.shard_map over a mesh that has both axes."
             )
-        except TypeError:
-            raise StaticArgumentError(f"pmap of {describe(fun)}: a static argument cannot be hashed: {statics!r}.") from None
-        mapped, whole = mapping(*leaves)
-        out_structure, out_places = kept
+        fixed = {number % len(args) for number in self.static if -len(args) <= number < len(args)}
+        values = tuple([arg for i, arg in enumerate(args) if i not in fixed]) if fixed else args
+        leaves, structure = self.trees.flatten((values, kwargs))
+        for i, leaf in enumerate(leaves):
+            if not isinstance(leaf, Array):
+                leaves[i] = array_leaf(leaf, lambda i=i: f"argument {self.paths(args, kwargs, fixed)[i][0]}")  # type: ignore[misc]
+        types = tuple([leaf.type for leaf in leaves])
+        there = tuple(all_devices()) if self.devices is None else self.devices
+        key = structure, types, there, tuple([(i, param_key(args[i])) for i in fixed]), len(args)
+        try:
+            plan = self._plans.get(key)
+        except TypeError as error:
+            statics = {i: args[i] for i in fixed}
+            what = f"a static argument cannot be hashed: {statics!r}" if statics else f"an argument's structure: {error}"
+            raise StaticArgumentError(f"pmap of {describe(self.fun)}: {what}.") from error
+        if plan is None:
+            plan = self._plans.setdefault(key, self.plan(args, kwargs, fixed, structure, types, there))
+        for i, (axis, sharding) in enumerate(plan.inputs):
+            leaf = moveaxis(leaves[i], axis, 0) if axis else leaves[i]
+            # what lies on another mesh, of other devices or by other names, is moved to this one
+            elsewhere = leaf.__class__ is ShardedArray and leaf.sharding.mesh is not sharding.mesh
+            leaves[i] = device_put(leaf, sharding) if elsewhere else leaf
+        mapped, whole = plan.mapping(*leaves)
         rest = [iter(whole), iter(mapped)]
-        outs = [next(rest[i is not None]) for i in out_places]
-        outs = [out if not i else moveaxis(out, 0, i) for out, i in zip(outs, out_places)]
-        return unflatten(out_structure, outs)
+        outs = [next(rest[axis is not None]) for axis in plan.out_axes]
+        return unflatten(plan.out_structure, [moveaxis(x, 0, axis) if axis else x for x, axis in zip(outs, plan.out_axes)])
 
-    def mapping(
+    def paths(self, args: tuple[Any, ...], kwargs: dict[str, Any], fixed: Collection[int]) -> list[tuple[str, bool]]:
+        """How errors call each leaf of the arguments that are not static, and whether it is donated."""
+        donated = {number % len(args) for number in self.donated if -len(args) <= number < len(args)}
+        roots = [(arg, argument_name(self.fun, i), i in donated) for i, arg in enumerate(args) if i not in fixed]
+        roots += [(kwargs[name], name, False) for name in sorted(kwargs)]  # as dicts are flattened
+        rows = [(self.trees.structure_paths(self.trees.flatten(tree)[1], root), gone) for tree, root, gone in roots]
+        return [(path, gone) for paths, gone in rows for path in paths]
+
+    def plan(
         self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        fixed: Collection[int],
         structure: Any,
-        places: Sequence[int | None],
-        gives: Sequence[bool],
-        mesh: Mesh,
-        statics: dict[int, Any],
-        count: int,
-    ) -> tuple[Mapping, list[Any]]:
-        """The function as a shard_map of the leaves of its arguments, and where it leaves the structure of its output, and the
-        batch axis of each leaf of that."""
-        fun, trees = self.fun, self.trees
-        kept: list[Any] = [None, None]
+        types: Sequence[ArrayType],
+        there: Sequence[Device],
+    ) -> _Plan:
+        """What calls with arguments of these types become: the function as a shard_map of their leaves."""
+        fun, trees, axes, count = self.fun, self.trees, self.in_axes, len(args)
+        numbers = [i for i in range(count) if i not in fixed]
+        statics = {i: args[i] for i in fixed}
+        if isinstance(axes, tuple):
+            if len(axes) != count:
+                raise AxisError(f"pmap of {describe(fun)} has in_axes={axes!r}, of length {len(axes)}, but {count} arguments.")
+            axes = tuple([axes[i] for i in numbers])
+        values = tuple([args[i] for i in numbers])
+        each = trees.broadcast_prefix(axes, values, f"pmap's in_axes for {describe(fun)}", "arguments")
+        each += [0] * (len(types) - len(each))
+        rows = self.paths(args, kwargs, fixed)
+        places = [
+            None if axis is None else normal_axis(axis, type.ndim, f"pmap of {describe(fun)}, argument {path}")
+            for type, axis, (path, _) in zip(types, each, rows, strict=True)
+        ]
+        sizes = {path: type.shape[i] for type, i, (path, _) in zip(types, places, rows) if i is not None}
+        mesh = self.mesh(sizes, there)
+        specs = tuple([P() if place is None else P(self.name) for place in places])
 
         def of_shards(*shards: Any) -> tuple[list[Any], list[Any]]:
             elements = [x if place is None else squeeze(x, 0) for x, place in zip(shards, places)]
             values, named = unflatten(structure, elements)
             rest = iter(values)
             out = fun(*[statics[i] if i in statics else next(rest) for i in range(count)], **named)
-            outs, out_structure = returned_leaves(fun, out)
+            outs, plan.out_structure = returned_leaves(fun, out)
             wanted = trees.broadcast_prefix(self.out_axes, out, f"pmap's out_axes for {describe(fun)}", "output")
-            labels = structure_paths(out_structure, "output")
-            out_places = [
+            labels = structure_paths(plan.out_structure, "output")
+            plan.out_axes = [
                 None if axis is None else normal_axis(axis, x.type.ndim + 1, f"pmap of {describe(fun)}, {label}")
                 for x, axis, label in zip(outs, wanted, labels, strict=True)
             ]
-            kept[:] = out_structure, out_places
-            mapped = [expand_dims(x, 0) for x, i in zip(outs, out_places) if i is not None]
-            return mapped, [x for x, i in zip(outs, out_places) if i is None]
+            mapped = [expand_dims(x, 0) for x, i in zip(outs, plan.out_axes) if i is not None]
+            return mapped, [x for x, i in zip(outs, plan.out_axes) if i is None]
 
-        specs = tuple([P() if place is None else P(self.name) for place in places])
-        gone = tuple([i for i, flag in enumerate(gives) if flag])
+        gone = tuple([i for i, (_, flag) in enumerate(rows) if flag])
         function = wrapped(fun, "pmap", of_shards)
-        return Mapping(function, mesh, specs, (P(self.name), P()), (), False, False, gone), kept
+        function.__signature__ = inspect.signature(of_shards)  # type: ignore[attr-defined] # the leaves are its arguments
+        mapping = Mapping(function, mesh, specs, (P(self.name), P()), (), False, False, gone)
+        plan = _Plan(mapping, [(place, NamedSharding(mesh, spec)) for place, spec in zip(places, specs)])
+        return plan
 
-    def mesh(self, sizes: dict[str, int]) -> Mesh:
+    def mesh(self, sizes: dict[str, int], there: Sequence[Device]) -> Mesh:
         """The devices, one for each batch element. Raises unless all arguments agree on how many there are."""
         size = self.size if self.size is not None else next(iter(sizes.values()), None)
         if size is None:
@@ -185,15 +215,9 @@ class Parallel:
         if wrong := {path: own for path, own in sizes.items() if own != size}:
             listed = "; ".join([f"argument {path} has {own} elements" for path, own in wrong.items()])
             raise AxisError(f"pmap of {describe(self.fun)} maps over {size} batch elements, but {listed}.")
-        there = all_devices() if self.devices is None else self.devices
         if not 0 < size <= len(there):
             raise ShardingError(
                 f"pmap of {describe(self.fun)} was given {size} batch elements, one for each device, but there are {len(there)}"
                 " devices. pb.vmap takes any number; PULLBACK_CPU_DEVICES divides the CPU."
             )
         return Mesh(np.array(there[:size], object), (self.name,))
-
-
-def moved(x: Any, sharding: NamedSharding) -> Any:
-    """An array that lies on another mesh, of other devices or by other names, moved to that of the sharding."""
-    return device_put(x, sharding) if x.__class__ is ShardedArray and x.sharding.mesh is not sharding.mesh else x

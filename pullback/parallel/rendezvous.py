@@ -119,16 +119,25 @@ def _slurm_address(environment: Mapping[str, str]) -> str | None:
     return join_address(host, SLURM_PORTS[_number(environment, "SLURM_JOB_ID") % len(SLURM_PORTS)])
 
 
+# The keeper without the rest of the package, which would take three times as long to import as it takes to begin.
+_KEEPER = """
+import sys, types
+package = sys.modules["pullback"] = types.ModuleType("pullback")
+package.__path__ = [sys.argv[1]]
+from pullback.parallel.keeper import main
+main(sys.argv[2:])
+"""
+
+
 def start_keeper(listener: socket.socket, count: int, timeout: float, heartbeat: float) -> int:
     """A process that keeps the world, at a socket that listens; it ends after the last process of the world. Its pid."""
     listener.set_inheritable(True)
-    numbers = map(str, (listener.fileno(), count, timeout, heartbeat))
-    above = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    path = os.pathsep.join([above, *filter(None, [os.environ.get("PYTHONPATH")])])
+    numbers = map(str, (listener.fileno(), count, timeout, heartbeat, os.getpid()))
+    package = os.path.dirname(os.path.dirname(__file__))
     return os.posix_spawn(
         sys.executable,
-        [sys.executable, "-m", "pullback.parallel.keeper", *numbers],
-        {**os.environ, "PYTHONPATH": path},
+        [sys.executable, "-P", "-c", _KEEPER, package, *numbers],
+        os.environ,
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

@@ -1,9 +1,10 @@
 """shard_map where nothing is compiled: Python runs the function for one device after another, so that print and pdb show
 values.
 
-The devices take turns. Each has a thread, of which one runs at a time, until it comes to an operation between devices; when all
-have come to it, it is computed for all of them, as along the axis of a vmap, and they go on. While they run, it is noted of
-each value along which axes it varies, which a compiled function is asked for as a whole (`parallel/varying.py`).
+The devices take turns. Each has a thread, of which one runs at a time, until it comes to an operation between devices; when
+those that communicate in it have all come, it is computed for them, as along the axis of a vmap, and they go on. While they
+run, it is noted of each value along which axes it varies, which a compiled function is asked for as a whole
+(`parallel/varying.py`).
 """
 
 from __future__ import annotations
@@ -176,9 +177,7 @@ class Team:
             while running:
                 for device in running:
                     self.turn(device)
-                running = [device for device in self.devices if device.asked is not None]
-                if running:
-                    self.exchange(running)
+                running = self.exchange([device for device in self.devices if device.asked is not None])
         finally:
             self.ended = True
             for device in self.devices:
@@ -196,31 +195,42 @@ class Team:
             device.error.add_note(f"(on the device {device} of {self.over.mesh})")
             raise device.error
 
-    def exchange(self, waiting: Sequence[Device]) -> None:
-        """Compute the operation at which all devices wait."""
-        first = self.devices[0]
-        if len(waiting) < len(self.devices):
-            done = next(device for device in self.devices if device.asked is None)
-            raise self.apart(waiting[0], done)
+    def exchange(self, waiting: Sequence[Device]) -> list[Device]:
+        """Compute the operations at which all devices wait that communicate in them. These go on, and are returned."""
+        answered: list[Device] = []
         for device in waiting:
-            if self.key(device) != self.key(first):
-                raise self.apart(first, device)
-        primitive, args, params, _ = first.asked  # type: ignore[misc]
-        rows = rows_along(self.over.manual, self.sizes, params["axis_name"])
-        axis = Axis(rows.shape[1], params["axis_name"])
-        for group in rows:
-            members = [self.devices[number] for number in group]
-            columns = list(zip(*[device.asked[1] for device in members]))
-            stacks = [concatenate(*[reshape(x, new_sizes=(1, *type_of(x).shape)) for x in one], dimension=0) for one in columns]
-            out, batched = primitive.vectorize(axis, stacks, [0] * len(args), **params)  # type: ignore[misc]
-            for number, device in enumerate(members):
-                device.answer = out if batched is None else out[number]
-                if batched is None:
-                    device.answer = reshape(out, new_sizes=type_of(out).shape)
+            members = self.members(device)
+            if device is members[0] and all([self.key(one) == self.key(device) for one in members]):
+                self.answer(members)
+                answered += members
+        if waiting and not answered:
+            first = waiting[0]
+            raise self.apart(first, next(one for one in self.members(first) if self.key(one) != self.key(first)))
+        return answered
+
+    def members(self, device: Device) -> list[Device]:
+        """The devices that communicate in the operation at which one waits."""
+        rows = rows_along(self.over.manual, self.sizes, device.asked[2]["axis_name"])  # type: ignore[index]
+        number = self.devices.index(device)
+        return [self.devices[one] for one in next(row for row in rows if number in row)]
+
+    def answer(self, members: Sequence[Device]) -> None:
+        """Compute the operation at which devices wait."""
+        primitive, args, params, _ = members[0].asked  # type: ignore[misc]
+        axis = Axis(len(members), params["axis_name"])
+        columns = list(zip(*[device.asked[1] for device in members]))  # type: ignore[index]
+        stacks = [concatenate(*[reshape(x, new_sizes=(1, *type_of(x).shape)) for x in one], dimension=0) for one in columns]
+        out, batched = primitive.vectorize(axis, stacks, [0] * len(args), **params)  # type: ignore[misc]
+        for number, device in enumerate(members):
+            device.answer = out if batched is None else out[number]
+            if batched is None:
+                device.answer = reshape(out, new_sizes=type_of(out).shape)
 
     def key(self, device: Device) -> Any:
-        """What must be the same for all devices in an operation between them."""
-        primitive, args, params, _ = device.asked  # type: ignore[misc]
+        """What must be the same for all devices in an operation between them. None for one that has returned."""
+        if device.asked is None:
+            return None
+        primitive, args, params, _ = device.asked
         return primitive, tuple([type_of(arg).strong() for arg in args]), param_key(tuple(sorted(params.items())))
 
     def apart(self, one: Device, other: Device) -> ShardingError:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.control.custom_function import custom_pullback
 from pullback.control.holder import held_by, split
 from pullback.core.axes import own_axes
 from pullback.core.errors import ShardingError
-from pullback.core.primitive import Primitive
 from pullback.core.source import source_text
-from pullback.ops.collective import axis_index, ppermute, psum, pvary
+from pullback.ops.collective import axis_index, pmax, pmin, ppermute, psum, pvary
 from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
+from pullback.parallel.agreement import Disagreement, differ
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
 from pullback.transforms.simplify import drop_dead_code, pruned
@@ -85,7 +85,7 @@ def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequen
     return Program(program.inputs, equations, outs, program.constants, program.name, program.batch_axes)
 
 
-def _applied(primitive: Any, atom: Atom, name: str, equations: list[Equation], like: Equation | None) -> Atom:
+def _applied(primitive: Any, atom: Atom, name: Any, equations: list[Equation], like: Equation | None) -> Atom:
     """An operation over an axis, added to equations; its result."""
     out = Variable(atom.type)
     params = {"axis_name": name}
@@ -96,23 +96,34 @@ def _applied(primitive: Any, atom: Atom, name: str, equations: list[Equation], l
     return out
 
 
-def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holder: str) -> None:
-    """Raise `ShardingError` for an operation between devices that not all of them come to, for which the others would wait for
-    ever: one in what devices that differ along the axes `apart` do another number of times."""
+def meetings(programs: Sequence[Program], names: Names, apart: int) -> Iterator[tuple[Equation, int]]:
+    """The operations between devices in what devices that differ along the axes `apart` do another number of times; and along
+    which of these axes those that communicate lie. Where some do not come to them, the others would wait for ever."""
     for equation in [equation for program in programs for equation in program.equations]:
         primitive, params = equation.primitive, equation.params
         if primitive.named_axes and primitive not in (pvary, axis_index):
-            own = flags_of(names, own_axes(primitive, params))
-            if own & apart or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
-                along = ", ".join(map(repr, names_in(names, apart)))
-                where = "" if equation.source is None else f" at {source_text(equation.source)}"
-                raise ShardingError(
-                    f"shard_map: {primitive.name} over {params['axis_name']!r}{where} is in a {holder} whose predicate may"
-                    f" differ between devices along {along}: some would come to it and wait for ever for those that do not."
-                    " Apply it outside; or make the predicate agree first (pb.lax.psum, pmax); or, if you know that it does,"
-                    " pass check_vma=False."
-                )
-        refuse_meetings(list(programs_in(params)), names, apart, holder)
+            own = flags_of(names, own_axes(primitive, params)) & apart
+            if own or primitive is ppermute:  # whose pairs XLA has all devices of a mesh wait for
+                yield equation, apart if primitive is ppermute else own
+        yield from meetings(list(programs_in(params)), names, apart)
+
+
+def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holder: str) -> None:
+    """Raise `ShardingError` for an operation between devices that not all of them come to."""
+    for equation, _ in meetings(programs, names, apart):
+        along = ", ".join(map(repr, names_in(names, apart)))
+        raise ShardingError(
+            f"shard_map: {_met(equation)} is in a {holder} whose predicate may"
+            f" differ between devices along {along}: some would come to it and wait for ever for those that do not."
+            " Apply it outside; or make the predicate agree first (pb.lax.psum, pmax); or, if you know that it does,"
+            " pass check_vma=False."
+        )
+
+
+def _met(equation: Equation) -> str:
+    """An operation between devices in words."""
+    where = "" if equation.source is None else f" at {source_text(equation.source)}"
+    return f"{equation.primitive.name} over {equation.params['axis_name']!r}{where}"
 
 
 class _Settling:
@@ -155,7 +166,8 @@ class _Settling:
             agrees = primitive.agrees is not None and primitive.agrees(**params)
             outs = [flags & ~bits if agrees else flags | bits for flags in outs]
         elif programs_in(params):
-            changed, ins, found = self.held(primitive, params, own, outs)
+            equation, own = self.at_one_branch(equation, own)
+            changed, ins, found = self.held(equation, own, outs)
             atoms = [self.varied(atom, flags, wanted) for atom, flags, wanted in zip(equation.inputs, own, ins, strict=True)]
             equation, outs = equation.replace(tuple(atoms), params=changed), list(found)
             if primitive.prune is not None:  # what was named for its variation alone is read no more
@@ -191,9 +203,10 @@ class _Settling:
         self.equations.append(equation.replace(inputs=(value, *others), params=params))
         self.flags[equation.outputs[0]] = flags
 
-    def held(self, primitive: Primitive, params: dict[str, Any], own: Flags, outs: list[int]) -> tuple[Any, Flags, Flags]:
+    def held(self, equation: Equation, own: Flags, outs: list[int]) -> tuple[Any, Flags, Flags]:
         """The parameters of an operation that holds Programs with these settled, how its operands are to vary, and how its
         results do."""
+        primitive, params = equation.primitive, equation.params
         if primitive.wiring is None or not isinstance(_first(params[primitive.wiring.programs]), Program):
             return self.others(params, outs[0] if outs else 0, ()), own, tuple(outs)
 
@@ -217,9 +230,51 @@ class _Settling:
         apart = leading if held.test is None else any_of(tested(made.ins))
         if apart and self.told:
             refuse_meetings((*made.programs, *([] if test is None else [test])), self.names, apart, primitive.name)
+        if test is not None and (text := self.disagreement(equation, apart)) is not None:
+            test = held.test
+            equations = list(test.equations)  # type: ignore[union-attr]
+            goes_on = self.agreed(test.outputs[0], *text, equation, equations)  # type: ignore[union-attr]
+            agreed = Program(test.inputs, equations, [goes_on], test.constants, test.name, test.batch_axes)  # type: ignore[union-attr]
+            return self.held(equation.replace(params=held.on(held.programs, test=agreed)), own, outs)
         wired = {primitive.wiring.programs, primitive.wiring.test}
         changed = self.others(held.on(made.programs, test=test), outs[0] if outs else 0, wired)
         return changed, (*lead, *made.ins), tuple([flags | leading for flags in made.outs])
+
+    def at_one_branch(self, equation: Equation, own: Flags) -> tuple[Equation, Flags]:
+        """An operation that chooses among branches, by an index on which devices agree if nobody has said what they share."""
+        wiring = equation.primitive.wiring
+        if wiring is None or not wiring.lead or (text := self.disagreement(equation, any_of(own[: wiring.lead]))) is None:
+            return equation, own
+        along, said = text
+        index = self.agreed(equation.inputs[0], along, said, equation, self.equations)
+        return equation.replace(inputs=(index, *equation.inputs[1:])), (own[0] & ~along, *own[1:])
+
+    def disagreement(self, equation: Equation, apart: int) -> tuple[int, str] | None:
+        """Along which axes the predicate of a branch or a loop must agree that may differ along some, where it is not refused,
+        and what is wrong if it does not. None if devices do not communicate in it."""
+        if self.told or not apart:
+            return None
+        inside = list(meetings(list(programs_in(equation.params)), self.names, apart))
+        along = any_of([axes for _, axes in inside])
+        where = "" if equation.source is None else f" at {source_text(equation.source)}"
+        if not along:
+            return None
+        said = (
+            f"{equation.primitive.name}{where}: its predicate differed between devices along"
+            f" {', '.join(map(repr, names_in(self.names, along)))}, but {_met(inside[0][0])} is in it, for which some"
+            " would wait for ever. Apply it outside, or make the predicate agree first (pb.lax.psum, pmax)."
+        )
+        return along, said
+
+    def agreed(self, atom: Atom, along: int, text: str, like: Equation, equations: list[Equation]) -> Atom:
+        """The least of a value along axes, of which it is looked whether it is the greatest too."""
+        names = tuple(names_in(self.names, along))
+        name: Any = names if len(names) > 1 else names[0]
+        low, high = [_applied(one, atom, name, equations, like) for one in (pmin, pmax)]
+        params = {"function": Disagreement(text), "types": (), "method": "sequential", "levels": ()}
+        looking: Any = differ  # the decorator has made it a Primitive
+        equations.append(Equation(looking, (low, high), (), params, like.source, like.origin, like.made))
+        return low
 
     def others(self, params: dict[str, Any], flags: int, wired: Any) -> dict[str, Any]:
         """Parameters with the Programs settled that no wiring names, whose inputs are taken to vary as `flags` says."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -18,7 +19,8 @@ from pullback.core.errors import ProgramsDiffer, WorldError
 from pullback.core.trees import flatten, unflatten
 from pullback.engine import distributed
 from pullback.engine.backend import JointCall
-from pullback.parallel.agreeing import Agreement
+from pullback.parallel.agreeing import Agreement, compare_accounts
+from pullback.parallel.ending import failure, watch_exits
 from pullback.parallel.keeper import LEAVING
 from pullback.parallel.messages import join_address
 from pullback.parallel.relay import relay
@@ -155,13 +157,20 @@ def initialize(
             if isinstance(seconds, str) or not seconds > 0:
                 raise ValueError(f"{name} is a number of seconds above 0, not {seconds!r}.")
         place = find_place(coordinator_address, num_processes, process_id, os.environ)
-        alone = distributed.start_alone()
+        distributed.check_alone()
+        keeper = 0
         starts = place.rank == 0 and place.epoch == 0 and "PULLBACK_KEEPER" not in os.environ
         if starts:
             with listen(coordinator_bind_address or place.address) as listener:
                 if place.size == 1:  # port 0 is any; others would have to know
                     place = place._replace(address=join_address(*listener.getsockname()[:2]))
-                start_keeper(listener, place.size, initialization_timeout, heartbeat_timeout_seconds)
+                keeper = start_keeper(listener, place.size, initialization_timeout, heartbeat_timeout_seconds)
+        try:  # while the keeper begins
+            alone = distributed.start_alone()
+        except BaseException:
+            if keeper:
+                os.kill(keeper, signal.SIGKILL)
+            raise
         devices = len(alone.local_devices())
         found = meet(place, devices, initialization_timeout, heartbeat_timeout_seconds)
         world = World(place, found, waiting_timeout)
@@ -170,6 +179,7 @@ def initialize(
         distributed.join(alone, relay(found.service), place.rank, counts, found.host, world)
         _worlds.append(world)
         atexit.register(_leave)
+        watch_exits()
 
 
 def is_initialized() -> bool:
@@ -220,6 +230,7 @@ def shutdown(timeout: float | None = None) -> None:
     Raises:
         TimeoutError: the others did not come.
         PeerLost: one of them is lost. The world is left nevertheless.
+        ProgramsDiffer: the last that they ran together, in which they exchanged nothing, was not the same.
 
     Example:
         >>> pb.distributed.shutdown()  # of a process that is alone: nothing
@@ -228,7 +239,8 @@ def shutdown(timeout: float | None = None) -> None:
         return
     world = _worlds[0]
     try:
-        world.meet(LEAVING, timeout=timeout)
+        said = world.meet(LEAVING, world.agreement.account(), timeout=timeout)
+        compare_accounts(range(len(said)), said)
     finally:
         _go(world, "")
 
@@ -246,9 +258,8 @@ def _leave() -> None:
     """At the end of the process: the others hear at once that it failed, or it waits for them."""
     if not _worlds or _worlds[0].process != os.getpid():
         return
-    error = getattr(sys, "last_value", None)
-    if error is not None:
-        return _go(_worlds[0], "its program ended with " + f"{type(error).__name__}: {error}"[:500].removesuffix(": "))
+    if why := failure():
+        return _go(_worlds[0], f"its program ended with {why}")
     try:
         shutdown()
     except WorldError as lost:

@@ -79,13 +79,34 @@ def test_arguments_that_are_static_named_or_given_away() -> None:
         f(X, [2], plus=X)
     given = pb.device_put(X, pb.NamedSharding(pb.make_mesh((8,), ("pmap",)), P("pmap")))
     np.testing.assert_array_equal(pb.pmap(lambda v: v + 1, donate_argnums=0)(given), X + 1)
+    tree = {"a": pb.pmap(lambda v: v)(X), "b": [pb.pmap(lambda v: -v)(X)], "c": X}  # more leaves than arguments
+    found = pb.pmap(lambda tree, w: pb.tree.map(lambda v: v * w, tree), in_axes=(0, None), donate_argnums=0)(tree, W)
+    np.testing.assert_array_equal(found["b"][0], -X * W)
+    assert tree["a"].is_deleted()
     with pytest.raises(pb.errors.DonatedBufferError):
         np.asarray(given)
+
+
+def test_replicated_state_may_decide_where_devices_meet() -> None:
+    def step(v: Any, count: Any) -> Any:
+        return lax.cond(count % 2 == 0, lambda: lax.pmean(v, "i"), lambda: v)
+
+    f = pb.pmap(step, axis_name="i")
+    np.testing.assert_allclose(f(X, np.full(8, 2)), np.tile(X.mean(0), (8, 1)), rtol=1e-5)
+    np.testing.assert_array_equal(f(X, np.full(8, 3)), X)
+    with pytest.raises(pb.errors.ShardingError, match="its predicate differed between devices along 'i', but psum over 'i' at"):
+        f(X, np.arange(8))
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: pb.pmap(pb.pmap(lambda v: v))(X.reshape(2, 4, 3)), pb.errors.ShardingError, "inside another .* pb.vmap"),
+        (
+            lambda: pb.pmap(lambda v, n: v, static_broadcasted_argnums=1, donate_argnums=(1,))(X, 1),
+            pb.errors.StaticArgumentError,
+            "argument 1 .*both",
+        ),
         (lambda: pb.pmap(lambda v: v)(np.ones((9, 1))), pb.errors.ShardingError, "9 batch elements.* 8 devices"),
         (lambda: pb.pmap(lambda v, w: v)(np.ones((4, 1)), np.ones(3)), pb.errors.AxisError, "argument w has 3 elements"),
         (lambda: pb.pmap(lambda v: v)(1.0), pb.errors.AxisError, "argument v"),
@@ -116,3 +137,19 @@ def test_results_of_one_are_arguments_of_another() -> None:
     np.testing.assert_array_equal(
         pb.pmap(total, axis_name="i")(pb.device_put(x, pb.NamedSharding(grid, pb.P("a")))), x + x.sum(0)
     )
+
+
+def test_the_structure_of_the_result_is_that_of_the_call() -> None:
+    f = pb.pmap(lambda v: {"a": v} if v.ndim == 1 else (v, v.sum()), out_axes=-1)
+    first, second = f(X), f(X[..., None])
+    for found, wanted in ((f(X), first), (f(X[..., None]), second)):
+        assert pb.tree.structure(found) == pb.tree.structure(wanted)
+    assert [one.shape for one in pb.tree.leaves([f(X), second])] == [(3, 8), (3, 1, 8), (8,)]
+    np.testing.assert_array_equal(f(X)["a"], X.T)
+
+
+def test_errors_name_leaves_that_are_passed_by_name_in_any_order() -> None:
+    with pytest.raises(pb.errors.LeafError, match="argument a is 'text'"):
+        pb.pmap(lambda v, *, b, a: v)(X, b=X, a="text")
+    with pytest.raises(pb.errors.AxisError, match="argument b has 3 elements"):
+        pb.pmap(lambda v, *, b, a: v)(X, b=np.ones(3), a=X)

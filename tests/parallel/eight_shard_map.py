@@ -410,6 +410,57 @@ def test_branches_that_devices_take_apart_along_another_axis() -> None:
     np.testing.assert_allclose(f(BIG), np.concatenate([BIG[:32], np.concatenate([half, half], 1)]), rtol=1e-6)
 
 
+def chosen(x: Any) -> Any:
+    return lax.cond(x[0, 0] > 3, lambda: lax.psum(x, "a"), lambda: x)
+
+
+def stepping(x: Any) -> Any:
+    return lax.while_loop(lambda c: c[0, 0] < 9, lambda c: c + lax.pmean(c, "a") + 1, x)
+
+
+UNTOLD = [  # function, whether devices differ along "a" and along "b", the error if there is one
+    ("both branches", chosen, (False, True), None),
+    ("differ", chosen, (True, False), "cond at .*eight_shard_map.py.* along 'a', but psum over 'a' at "),
+    ("steps", stepping, (False, True), None),
+    ("other numbers of steps", stepping, (True, False), "while_loop at .* along 'a', but psum over 'a' at "),
+    ("in a loop", lambda x: lax.fori_loop(0, 2, lambda i, c: chosen(c), x), (True, True), "cond at .* along 'a'"),
+    ("in the test", lambda x: lax.while_loop(lambda c: (c - lax.psum(c, "b")).sum() < -8, lambda c: c + 1, x), (False, True),
+     "while_loop at .* along 'b', but psum over 'b'"),
+    ("over both", lambda x: lax.cond(x[0, 0] > 3, lambda: lax.psum(x, ("a", "b")), lambda: x), (False, True), "along 'b', but"),
+    ("pairs", lambda x: lax.cond(x.sum() > 3, lambda: lax.ppermute(x, "a", [(0, 1)]), lambda: x), (False, True), "along 'b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "apart", "error"), [row[1:] for row in UNTOLD], ids=[row[0] for row in UNTOLD])
+def test_unchecked_devices_must_agree_where_they_meet(f: Any, apart: tuple[bool, bool], error: str | None) -> None:
+    x = np.zeros((2, 4), "float32") + (np.arange(2.0)[:, None] * 10) * apart[0] + (np.arange(4.0) * 2) * apart[1]
+    options: dict[str, Any] = {"mesh": GRID, "in_specs": P("a", "b"), "out_specs": P("a", "b")}
+    found = pb.shard_map(f, check_vma=False, **options)
+    if error is None:
+        np.testing.assert_allclose(found(x), pb.shard_map(f, debug=True, **options)(x))
+        loss = lambda g: lambda x: (g(x) ** 2).sum()  # noqa: E731
+        if f is chosen:
+            slopes = [pb.grad(loss(g))(x) for g in (found, pb.shard_map(f, debug=True, **options))]
+            np.testing.assert_allclose(*slopes)
+        return
+    with pytest.raises(pb.errors.ShardingError, match=error):
+        found(x)
+    np.testing.assert_allclose(found(x * 0), pb.shard_map(f, debug=True, **options)(x * 0))  # nothing is left of it
+
+
+def test_exceptions_of_callbacks_come_out_as_themselves() -> None:
+    def refuse(total: Any) -> None:
+        if total > 1:
+            raise KeyError("too large")
+
+    f = pb.shard_map(
+        lambda x: (pb.debug.callback(refuse, lax.psum(x.sum(), ("a", "b"))), x)[1], mesh=GRID, in_specs=P("a"), out_specs=P("a")
+    )
+    np.testing.assert_array_equal(f(np.zeros(2)), [0, 0])
+    with pytest.raises(KeyError, match="too large"):
+        f(np.ones(2))
+
+
 def test_a_result_that_varies_in_part() -> None:
     f = lambda x: (lax.psum(x, "a"), x.sum())  # noqa: E731
     with pytest.raises(pb.errors.VaryingOutput, match=r"output\[1\].*'a', 'b'"):

@@ -55,6 +55,13 @@ for dtype in ("bool", "int8", "uint16", "int64", "bfloat16", "float64", "complex
     with pb.default_bits(64):
         value = pnp.asarray(np.arange(2 * len(devices)).reshape(-1, 2) % 2, dtype)
         np.testing.assert_array_equal(pb.parallel.gather(pb.device_put(value, rows)), value)
+keys = pb.random.split(pb.random.key(7), 2 * len(devices))
+for back in (
+    pb.parallel.gather(pb.device_put(keys, rows)),
+    pb.parallel.gather(pb.device_put(keys, whole)),
+    pb.parallel.gather(keys),
+):
+    assert back.type == keys.type and pb.random.key_data(back).tolist() == pb.random.key_data(keys).tolist()
 empty = pb.device_put(np.zeros((len(devices), 0), "float32"), rows)
 assert pb.parallel.gather(empty).shape == (len(devices), 0) and empty.addressable_shards[0].data.shape == (1, 0)
 

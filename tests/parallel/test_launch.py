@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -70,6 +71,26 @@ def test_who_does_not_listen_is_killed(tmp_path):
     _, error = started.communicate(timeout=60)
     assert started.returncode == 128 + signal.SIGTERM and "was ended by SIGKILL" in error
     _all_gone(lines)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux can be asked for it")
+def test_a_launcher_that_is_killed_leaves_nobody(tmp_path):
+    script = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint(os.getpid(), os.environ['PULLBACK_KEEPER'])\ntime.sleep(100)"
+    started = subprocess.Popen(command(tmp_path, script, 2), env=environment(), stdout=-1, stderr=-1, text=True)
+    lines = [started.stdout.readline() for _ in range(2)]
+    started.kill()
+    started.communicate(timeout=60)
+    for number in {word for line in lines for word in line.split()[1:]}:
+        while _runs(int(number)):
+            time.sleep(0.01)
+
+
+def _runs(number):
+    try:
+        with open(f"/proc/{number}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def _all_gone(lines):

@@ -131,6 +131,49 @@ def test_who_fails_is_lost_with_the_reason(tmp_path):
     assert found.by_rank == {rank: ["(1,) Rank 1 is lost: its program ended with KeyError: 'the batch'."] for rank in (0, 2)}
 
 
+EXITS = """
+d.initialize()
+def end():
+    {}
+if rank == 1:
+    try:
+        sys.exit(4)  # which nobody hears of, since it is caught
+    except SystemExit:
+        pass
+    try:
+        end()
+    finally:
+        print("ends")
+try:
+    d.barrier("epoch end")
+except pb.errors.WorldError as error:
+    print(error)
+"""
+EXIT = [
+    ("sys.exit(3)", "Rank 1 is lost: its program ended with exit code 3.", 3),
+    ("sys.exit('no data')", "Rank 1 is lost: its program ended with exit code 1.", 1),
+    ("sys.exit()", "Rank 1 has finished, and will not come to barrier 'epoch end'.", 0),
+]
+
+
+@pytest.mark.parametrize("end, said, status", EXIT, ids=["code", "text", "nothing"])
+def test_who_exits_is_lost_with_the_code(tmp_path, end, said, status):
+    found = launch(tmp_path, EXITS.format(end), 2)
+    assert found.by_rank == {0: [said], 1: ["ends"]} and found.returncode == status, found.stderr
+
+
+def test_an_exit_that_is_caught_is_none(tmp_path):
+    script = """
+    d.initialize()
+    try:
+        sys.exit(3)
+    except SystemExit:
+        pass
+    """
+    found = launch(tmp_path, script, 2)
+    assert found.returncode == 0 and found.stderr == ""
+
+
 def test_who_has_left_is_not_waited_for(tmp_path):
     found = launch(tmp_path, "d.initialize()\nif rank: d.barrier('only some')", 2)
     assert found.returncode == 1 and "Rank 0 has finished, and will not come to barrier 'only some'" in found.stderr

@@ -31,6 +31,25 @@ def test_programs_that_differ_and_processes_that_do_not_come(count):
     assert found.stdout.count("late") == count - 1 and found.returncode == 0
 
 
+AT_THE_END = """
+d.initialize()
+mesh = pb.make_mesh((2,), ("data",))
+x = pb.device_put(np.ones(4, "float32"), pb.NamedSharding(mesh, pb.P("data")))
+twice, thrice = [pb.jit(lambda x, k=k: k * x) for k in (2.0, 3.0)]
+twice(x), thrice(x)
+(twice, thrice)[rank](x)  # nothing follows in which they would see it
+if rank:
+    twice(x)
+"""
+
+
+def test_what_differs_last_is_told_at_the_end(tmp_path):
+    found = launch(tmp_path, AT_THE_END, 2)
+    for rank in range(2):
+        assert f"[{rank}] pullback: at the end of process {rank}: The processes differ in the program" in found.stderr
+    assert found.stderr.count("rank 0 has <lambda>: (f32[4]@(data))") == 2
+
+
 WAITS = """
 import subprocess, threading
 d.initialize()

@@ -264,7 +264,7 @@ def test_who_waits_at_a_meeting_says_for_whom(start, monkeypatch, capsys):
     worlds = start(3).worlds()
     with pytest.raises(TimeoutError):
         worlds[1].meet("barrier 'x'", timeout=0.4)
-    assert capsys.readouterr().err == "pullback: Rank 0 waits at barrier 'x', and still for ranks 0, 2.\n"
+    assert capsys.readouterr().err == "pullback: Rank 0 waits at barrier 'x', still for ranks 0, 2.\n"
 
 
 def test_two_threads_of_a_process_meet_by_two_names(start):

@@ -28,13 +28,13 @@ facade(
         "jitting": "jit",
         "control_flow": "pure_callback",
         "placement": (
-            "Shard block_until_ready copy_to_host_async default_backend device_count device_get device_put devices"
+            "block_until_ready copy_to_host_async default_backend device_count device_get device_put devices"
             " effects_barrier host_count host_id host_ids live_arrays local_device_count local_devices"
             " make_array_from_callback make_array_from_process_local_data make_array_from_single_device_arrays"
-            " print_environment_info process_count process_index process_indices"
+            " print_environment_info process_count process_index process_indices reshard"
         ),
         "processes": "shard_map",
-        "sharding": "NamedSharding P make_mesh reshard set_mesh",
+        "sharding": "NamedSharding P make_mesh set_mesh",
         "ad_checkpoint": "checkpoint checkpoint_policies remat",
         "structs": "ShapeDtypeStruct typeof",
         "tracing": "eval_shape make_jaxpr",
@@ -47,6 +47,7 @@ facade(
             " transfer_guard_device_to_device transfer_guard_device_to_host transfer_guard_host_to_device"
         ),
         "custom_derivatives": "closure_convert custom_gradient custom_jvp custom_vjp",
+        "pullback.core.shardings": "Shard",
         "pullback": ("Array Device Ref clear_caches ensure_compile_time_eval float0 freeze named_scope"),
         "ref": "empty_ref free_ref new_ref",
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_DEVICES = "it is about several devices or processes, which come later"
+_DEVICES = "of several devices and processes there is what pb.sharding, pb.parallel and pb.distributed have"
 _INSIDE = "it is of JAX's own inner works"
 _LATER = "it comes later"
 
@@ -17,7 +17,6 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.core": {"ParamDict max_dim min_dim": _INSIDE},
     "jax.custom_derivatives": {"remat_opt_p": _INSIDE},
     "jax.debug": {"*": "effects happen in the order of the program by themselves"},
-    "jax.distributed": {"*": _DEVICES},
     "jax.example_libraries.optimizers": {"*": "it is a helper of that module's"},
     "jax.example_libraries.stax": {"*": "it is in jax.nn or jax.numpy"},
     "jax.experimental": {"EArray cur_qdd primal_tangent_dtype": _INSIDE},
@@ -29,7 +28,7 @@ ABSENT: dict[str, dict[str, str]] = {
     "jax.experimental.multihost_utils": {"*": _DEVICES},
     "jax.experimental.random": {"*": _LATER},
     "jax.experimental.rnn": {"*": "it is cuDNN's, for GPUs"},
-    "jax.export": {"*": "it is pullback.export, which has bytes of its own form: pb.export.export(jitted)(*args).serialize()"},
+    "jax.export": {"*": "sizes are numbers, trees have nodes that are tuples, lists and dicts, and every check is made"},
     "jax.extend": {"*": _INSIDE},
     "jax.extend.random": {"*": "the generators are those that jax.random names; threefry_2x32 is a function"},
     "jax.ffi": {"*": _LATER},

@@ -12,19 +12,20 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.jax.facade import adapter
-from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format, SingleDeviceSharding, check_whole, device_of
+from pullback.compat.jax.sharding import OF_MESHES, OF_NAMED, OF_SHARDINGS, OF_SINGLE, OF_SPECS, Format, constrained
+from pullback.core import meshes
 from pullback.core.array import Array, is_deleted
-from pullback.core.devices import DEFAULT_DEVICE, Device, processes
+from pullback.core.devices import Device, processes
 from pullback.core.dtypes import SHORT_NAMES, is_key
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
 from pullback.core.refs import Ref
+from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from pullback.core.tracing import Tracer
 from pullback.numpy.updates import Place
 
 backends = lazy_module("pullback.engine.xla")
 errors = lazy_module("pullback.compat.jax.errors")
-placement = lazy_module("pullback.compat.jax.placement")
 structs = lazy_module("pullback.compat.jax.structs")
 tracing = lazy_module("pullback.compat.jax.tracing")
 
@@ -47,6 +48,8 @@ def _repr(x: Any) -> str:
         )
     if is_key(x.dtype):
         return f"Array({x.shape}, dtype={SHORT_NAMES[x.dtype]}) overlaying:\n{_values(x)}"
+    if not (x.is_fully_addressable or x.is_fully_replicated):
+        return f"Array(shape={x.shape}, dtype={x.dtype.name})"
     dtype = f"dtype={x.dtype.name}{', weak_type=True' if x.weak_type else ''}"
     width = np.get_printoptions()["linewidth"]
     text = f"[], shape={x.shape}"
@@ -72,18 +75,8 @@ def _format(x: Any, spec: str) -> str:
     return format(x.item() if not x.shape and not is_key(x.dtype) else str(x), spec) if spec or not x.shape else str(x)
 
 
-def _sharding(x: Any) -> Any:
-    if (known := placement.shardings.get(id(x))) is not None:
-        return known[1]
-    return DEFAULT_SHARDING if x.device == DEFAULT_DEVICE else SingleDeviceSharding(x.device)
-
-
-def _shards(x: Any) -> list[Any]:
-    return [placement.Shard(x)]
-
-
 def _addressable_data(x: Any, index: int) -> Any:
-    return _shards(x)[index].data
+    return x.addressable_shards[index].data
 
 
 def _unsafe_buffer_pointer(x: Any) -> int:
@@ -92,16 +85,13 @@ def _unsafe_buffer_pointer(x: Any) -> int:
 
 
 def _known_format(x: Any) -> Format:
-    return Format(None, _sharding(x))
+    return Format(None, x.sharding)
 
 
 @adapter
 def _anywhere(method: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
-    """A method that takes JAX's `out_sharding`, and `device`, as well: there is one device for the result, but these say so."""
-    if device is not None or out_sharding is not None:
-        device_of(device)
-        check_whole(out_sharding)
-    return method(*args, **more)
+    """A method that takes JAX's `out_sharding`, and `device`, as well."""
+    return constrained(constrained(method(*args, **more), device), out_sharding)
 
 
 _PLACED = "astype dot flatten ravel repeat reshape"
@@ -112,17 +102,11 @@ _OF_ARRAYS: dict[str, Any] = {
     "__str__": _str,
     "__format__": _format,
     "addressable_data": _addressable_data,
-    "addressable_shards": property(_shards),
-    "global_shards": property(_shards),
-    "sharding": property(_sharding),
     "format": property(_known_format),
-    "committed": property(lambda x: False),
-    "_committed": property(lambda x: False),
-    "is_fully_addressable": property(lambda x: True),
-    "is_fully_replicated": property(lambda x: True),
+    "_committed": property(lambda x: x.committed),
     "copy_to_host_async": lambda x: None,
     "on_device_size_in_bytes": lambda x: x.nbytes,
-    "platform": lambda x: x.device.platform,
+    "platform": lambda x: x.sharding.devices[0].platform,
     "unsafe_buffer_pointer": _unsafe_buffer_pointer,
     "traceback": property(lambda x: None),
     "_value": property(_values),
@@ -221,6 +205,11 @@ _ALL: tuple[tuple[type, dict[str, Any]], ...] = (
     (Array, _OF_ARRAYS),
     (Tracer, _OF_TRACERS),
     (Device, _OF_DEVICES),
+    (meshes.AbstractMesh, OF_MESHES),
+    (PartitionSpec, OF_SPECS),
+    (Sharding, OF_SHARDINGS),
+    (NamedSharding, OF_NAMED),
+    (SingleDeviceSharding, OF_SINGLE),
 )
 _MISSING = object()
 _before: list[tuple[type, str, Any]] = []

@@ -8,7 +8,8 @@ from typing import Any
 import pullback as pb
 from pullback.compat.jax.control_flow import called
 from pullback.compat.jax.facade import facade
-from pullback.compat.jax.sharding import DEFAULT_SHARDING
+from pullback.core.devices import DEFAULT_DEVICE
+from pullback.core.shardings import SingleDeviceSharding
 from pullback.debug import Printer, check_places
 
 
@@ -80,14 +81,24 @@ def breakpoint(
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
-    callback(getattr(value, "sharding", DEFAULT_SHARDING))
+    callback(getattr(value, "sharding", None) or SingleDeviceSharding(DEFAULT_DEVICE))
 
 
 def visualize_sharding(shape: Any, sharding: Any, **how: Any) -> None:
-    """Prints where an array is: all of it on one device."""
-    name = f" {min(sharding.device_set)} ".upper()
-    line = "─" * len(name)
-    pb.debug.print("{}", f"┌{line}┐\n│{name}│\n└{line}┘")
+    """Prints which devices have which parts of an array of one or two axes."""
+    if not 1 <= len(shape) <= 2:
+        raise ValueError(f"visualize_sharding shows arrays of one or two axes, but got the shape {tuple(shape)}.")
+    parts = sharding.parts(len(shape))
+    rows, columns = (1, *parts)[-2:]
+    owners: dict[Any, list[str]] = {}
+    for device, place in zip(sharding.devices, sharding.places(parts)):
+        owners.setdefault((0, *[one.start for one in place])[-2:], []).append(str(device.id))
+    platform = sharding.devices[0].platform.upper()
+    names = [[f" {platform} {','.join(owners[i, j])} " for j in range(columns)] for i in range(rows)]
+    width = max([len(name) for row in names for name in row])
+    lines = [start + mid.join(["─" * width] * columns) + end for start, mid, end in ("┌┬┐", "├┼┤", "└┴┘")]
+    boxes = f"\n{lines[1]}\n".join([f"│{'│'.join([name.center(width) for name in row])}│" for row in names])
+    pb.debug.print("{}", f"{lines[0]}\n{boxes}\n{lines[2]}")
 
 
 def visualize_array_sharding(arr: Any, **how: Any) -> None:

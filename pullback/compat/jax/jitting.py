@@ -11,11 +11,13 @@ from weakref import WeakKeyDictionary
 from pullback.api.compiled import MAX_SIGNATURES, Jitted
 from pullback.api.dispatch import Signature
 from pullback.api.functions import parameters_of
+from pullback.api.shardings import Shardings
 from pullback.api.stages import flags_of
 from pullback.api.traced import Traced, keep_traces
-from pullback.compat.jax.sharding import check_whole
+from pullback.compat.jax.sharding import over_mesh
 from pullback.compat.jax.trees import JAX_TREES, flatten, of_jax_trees
 from pullback.core.bounded import Bounded
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe
 from pullback.core.trees import Trees
@@ -117,12 +119,22 @@ def jit(
     inline: bool = False,
     compiler_options: dict[str, Any] | None = None,
 ) -> Any:
-    """As pb.jit. Where to compute is accepted, since there is one place."""
-    for sharding in flatten((in_shardings, out_shardings))[0]:
-        check_whole(sharding)
+    """As pb.jit. `device` and `backend` may say where it computes anyway."""
+    if device not in (None, DEFAULT_DEVICE) or (backend is not None and backend != DEFAULT_DEVICE.platform):
+        raise NotImplementedError(
+            f"jit takes device={device!r} and backend={backend!r} only for {DEFAULT_DEVICE!r}: it computes where its arguments"
+            " are. Put them on a device with jax.device_put, or use jax.default_device."
+        )
     compiling = CompileOptions(flags=flags_of("jit", compiler_options), keep_unused=bool(keep_unused))
-    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, compiling, None, inline)
+    given = None if in_shardings is None and out_shardings is None else Shardings(_over(in_shardings), _over(out_shardings))
+    options = (static_argnums, static_argnames, donate_argnums, donate_argnames, compiling, None, inline, given)
     return (lambda fun: _jitted(fun, options)) if fun is None else _jitted(fun, options)
+
+
+def _over(shardings: Any) -> Any:
+    """A tree of shardings, as pullback's jit takes them."""
+    leaves, structure = flatten(shardings, lambda one: one is None)
+    return structure.unflatten([*map(over_mesh, leaves)])
 
 
 def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
@@ -131,6 +143,8 @@ def _jitted(fun: Any, options: tuple[Any, ...]) -> PjitFunction:
             f"jit compiles functions that return, but {fun!r} yields: it is a generator. Return a list of what it yields."
         )
     made = PjitFunction(fun, *options)
+    if made._shardings is not None:  # which are no part of the key
+        return made
     try:
         alike = _shared.setdefault(fun, {})
         key = (made._static_numbers, made._static_names, made._donate_numbers, made._donate_names, made._inline)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import platform as python_platform
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
 import pullback as pb
-from pullback.compat.jax.sharding import NamedSharding, PartitionSpec, Sharding, device_of, get_mesh
+from pullback.compat.jax.sharding import device_of, place_of
 from pullback.compat.jax.tree_util import broadcast_prefix, keystr, tree_flatten_with_path
 from pullback.compat.jax.trees import flatten
 from pullback.compat.jax.version import __version__
 from pullback.core.array import Array, find_converter, is_deleted
 from pullback.core.devices import Device, processes
 from pullback.core.dtypes import is_key
+from pullback.core.shardings import PartitionSpec, Sharding, SingleDeviceSharding, as_sharding
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf
 from pullback.engine.jaxlib import jaxlib
@@ -108,26 +107,18 @@ def is_supported_dtype(dtype: Any) -> bool:
 
 def _put(array: Any, place: Any) -> Any:
     """An array where it is to be: itself, if it is there already."""
+    place = place_of(place)
     if isinstance(place, PartitionSpec):
-        mesh = get_mesh()
-        if mesh.empty:
-            raise ValueError(f"device_put was given {place} of no mesh: call jax.set_mesh first, or give a NamedSharding.")
-        place = NamedSharding(mesh, place)
-    there = isinstance(array, Array) and not is_deleted(array) and array.device == (device_of(place) or array.device)
-    if there and (not isinstance(place, Sharding) or array.sharding == place):
-        return array
-    found = pb.device_put(array, device_of(place))
-    if isinstance(place, NamedSharding) and isinstance(found, Array):
-        shardings[id(found)] = ref(found, functools.partial(_forget, id(found))), place
-    return found
+        place = as_sharding(place, "device_put's device")
+    if isinstance(array, Array) and not is_deleted(array):
+        there = array.sharding == place if isinstance(place, Sharding) else place is None or array.device == place
+        if there and (place is None or array.committed or len(pb.devices()) == 1):
+            return array
+    return pb.device_put(array, place)
 
 
-# The named shardings of the arrays that have one, by the arrays' ids, each with a reference that tells when the array goes
-shardings: dict[int, tuple[Any, NamedSharding]] = {}
-
-
-def _forget(number: int, _: Any, forget: Any = shardings.pop) -> None:  # bound, since arrays go after this module's names
-    forget(number, None)
+def reshard(xs: Any, out_shardings: Any) -> Any:
+    return device_put(xs, out_shardings)
 
 
 def device_get(x: Any) -> Any:
@@ -177,37 +168,50 @@ def live_arrays(platform: str | None = None) -> list[Any]:
 # ---- arrays made of parts, of which each has one ----------------------------------------------------------------------
 
 
-def _whole(shape: Sequence[int], value: Any, sharding: Any, dtype: Any) -> Any:
-    made = pb.numpy.asarray(value, dtype)
-    if made.shape != tuple(shape):
-        raise ValueError(f"An array of shape {tuple(shape)} was to be made, of one device's part, which has {made.shape}.")
-    return device_put(made, sharding)
+def _alone(sharding: Any) -> Device | None:
+    """The device of a sharding of one device."""
+    place = place_of(sharding)
+    return place.devices[0] if isinstance(place, SingleDeviceSharding) else None
+
+
+def _of_one(shape: Any, value: Any, device: Device) -> Any:
+    if value.shape != tuple(shape):
+        raise ValueError(f"An array of shape {tuple(shape)} was to be made, of one device's part, which has {value.shape}.")
+    return device_put(value, device)
 
 
 def make_array_from_callback(shape: Any, sharding: Any, data_callback: Callable[..., Any], dtype: Any = None) -> Any:
-    return _whole(shape, data_callback((slice(None),) * len(shape)), sharding, dtype)
+    if (device := _alone(sharding)) is not None:
+        return _of_one(shape, pb.numpy.asarray(data_callback((slice(None),) * len(shape)), dtype), device)
+    return pb.make_array_from_callback(
+        shape, place_of(sharding), lambda index: pb.numpy.asarray(data_callback(index), dtype), dtype
+    )
 
 
-def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None, *, dtype: Any = None) -> Any:
-    return _whole(np.shape(local_data) if global_shape is None else global_shape, local_data, sharding, dtype)
+def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
+    """As pb.make_array_from_process_local_data, of each array of a tree."""
+    shapes = global_shape
+
+    def made(data: Any, lies: Any, shape: Any) -> Any:
+        value = pb.numpy.asarray(data)
+        if (device := _alone(lies)) is not None:
+            return _of_one(value.shape if shape is None else shape, value, device)
+        return pb.make_array_from_process_local_data(place_of(lies), value, shape)
+
+    leaves, structure = flatten(local_data, None)
+    lie = broadcast_prefix(sharding, local_data)
+    if shapes is None or (shapes.__class__ is tuple and all([isinstance(size, int) for size in shapes])):
+        each = [shapes] * len(leaves)
+    else:
+        each = broadcast_prefix(shapes, local_data, is_leaf=lambda one: one is None or isinstance(one, tuple))
+    return structure.unflatten([made(*args) for args in zip(leaves, lie, each, strict=True)])
 
 
 def make_array_from_single_device_arrays(shape: Any, sharding: Any, arrays: Sequence[Any], *, dtype: Any = None) -> Any:
-    if len(arrays) != 1:
-        raise ValueError(f"make_array_from_single_device_arrays takes one array for the one device, but got {len(arrays)}.")
-    return _whole(shape, arrays[0], sharding, dtype)
-
-
-class Shard:
-    """The part of an array that one device has: all of it."""
-
-    replica_id = 0
-
-    def __init__(self, data: Any) -> None:
-        self.data, self.device, self.index = data, data.device, (slice(None),) * data.ndim
-
-    def __repr__(self) -> str:
-        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+    device = _alone(sharding)
+    if device is not None and len(arrays) == 1:
+        return _of_one(shape, arrays[0], device)
+    return pb.make_array_from_single_device_arrays(shape, place_of(sharding), arrays, dtype=dtype)
 
 
 def print_environment_info(return_string: bool = False) -> str | None:

@@ -144,11 +144,14 @@ ROWS: dict[str, Row] = {
     "jax.experimental.ode": Row(own={"taylor": "odeint"}),
     "jax.experimental.layout": Row(own={"stand_ins": "Layout", "sharding": "Format"}),
     "jax.experimental.pjit": Row(own={"jitting": "pjit=jit"}),
-    "jax.experimental.mesh_utils": Row(own={"processes": "create_device_mesh"}),
+    "jax.experimental.mesh_utils": Row(own={"sharding": "create_device_mesh"}),
     "jax.experimental.multihost_utils": Row(
         own={
-            "stand_ins": "assert_equal sync_global_devices",
-            "processes": "broadcast_one_to_all process_allgather reached_preemption_sync_point",
+            "sharding": "P",
+            "processes": (
+                "assert_equal broadcast_one_to_all global_array_to_host_local_array host_local_array_to_global_array"
+                " process_allgather reached_preemption_sync_point sync_global_devices"
+            ),
         }
     ),
     "jax.experimental.shard_map": Row(own={"processes": "shard_map=shard_map_of_old"}),

@@ -1,26 +1,27 @@
-"""jax.sharding: the names of meshes and of how arrays lie on them, of which there is one kind here: whole, on one device.
+"""jax.sharding: pullback's meshes, specifications and shardings, with what JAX's have besides.
 
-Meshes, specifications and shardings can be made, compared and asked; arrays are put where a sharding has one device, and
-constraints change nothing. A sharding over several devices is refused where an array would have to be split.
+JAX's meshes say of each axis who decides how arrays are split along it. Here that is said and kept, but decided by the
+partitioner in all cases: along an `Explicit` axis as along an `Auto` one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import inspect
-import math
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextvars import ContextVar
-from typing import Any, NamedTuple, Self
-
-import numpy as np
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
+from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.compat.jax.facade import adapter, facade
-from pullback.core.devices import DEFAULT_DEVICE, Device
-from pullback.program.equality import Keyed
+from pullback.core import meshes
+from pullback.core.axes import MeshAxis, axes_around
+from pullback.core.devices import Device
+from pullback.core.meshes import current_mesh
+from pullback.core.modes import overriding
+from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, check_memory
+
+P = PartitionSpec
 
 
 class AxisType(enum.Enum):
@@ -42,331 +43,179 @@ class AbstractDevice(NamedTuple):
     platform: str | None = None
 
 
-class _Mesh(Keyed):
-    """What meshes of devices, and of none, share."""
-
-    def __init__(self, names: Any, sizes: Sequence[int], types: Any, devices: Iterable[Device] = ()) -> None:
-        self.axis_names = (names,) if isinstance(names, str) else tuple(names)
-        self.axis_sizes = tuple(sizes)
-        types = AxisType.Auto if types is None else types
-        self.axis_types = tuple(types) if isinstance(types, Sequence) else (types,) * len(self.axis_names)
-        if any(name is None for name in self.axis_names):
-            raise ValueError(f"Each axis of a mesh has a name, but axis_names={self.axis_names} has None among them.")
-        if not len(self.axis_names) == len(self.axis_sizes) == len(self.axis_types):
-            raise ValueError(
-                f"A mesh of {len(self.axis_sizes)} axes has as many names and types, but got axis_names={self.axis_names} and"
-                f" axis_types={self.axis_types}."
-            )
-        self.key = self.axis_names, self.axis_sizes, self.axis_types, tuple(devices)
-
-    shape = property(lambda self: OrderedDict(zip(self.axis_names, self.axis_sizes)))
-    shape_tuple = property(lambda self: tuple(self.shape.items()))
-    empty = property(lambda self: not self.axis_names)
-    size = property(lambda self: 0 if self.empty else math.prod(self.axis_sizes))
-    auto_axes = property(lambda self: self._of_type(AxisType.Auto))
-    explicit_axes = property(lambda self: self._of_type(AxisType.Explicit))
-    manual_axes = property(lambda self: self._of_type(AxisType.Manual))
-    are_all_axes_auto = property(lambda self: len(self.auto_axes) == len(self.axis_names) > 0)
-    are_all_axes_explicit = property(lambda self: len(self.explicit_axes) == len(self.axis_names) > 0)
-    are_all_axes_manual = property(lambda self: len(self.manual_axes) == len(self.axis_names) > 0)
-
-    def _of_type(self, kind: AxisType) -> tuple[Any, ...]:
-        return tuple([name for name, one in zip(self.axis_names, self.axis_types) if one is kind])
-
-    def _updated(self, first: str, given: Any, axis_names: Any, axis_types: Any, **more: Any) -> Self:
-        """One that differs in what is not None: `first` is the name of its first argument."""
-        changed = {first: given, "axis_names": axis_names, "axis_types": axis_types}
-        return type(self)(**{name: getattr(self, name) if value is None else value for name, value in changed.items()}, **more)
-
-    def __str__(self) -> str:
-        axes = ", ".join(f"'{name}': {size}" for name, size in self.shape.items())
-        return f"{type(self).__name__}({axes}, axis_types={self.axis_types})" if axes else f"{type(self).__name__}()"
-
-    def __repr__(self) -> str:
-        types = "" if self.empty else f", axis_types={self.axis_types}"
-        return f"{type(self).__name__}(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}{types})"
+def _types(given: Any, names: Sequence[str]) -> tuple[AxisType, ...]:
+    given = AxisType.Auto if given is None else given
+    types = (given,) * len(names) if isinstance(given, AxisType) else tuple(given)
+    if len(types) != len(names):
+        raise ValueError(f"A mesh has a type for each of its axes {tuple(names)}, but got axis_types={types}.")
+    return types
 
 
-class AbstractMesh(_Mesh):
+class AbstractMesh(meshes.AbstractMesh):
     """A mesh of which only the axes are known."""
 
-    def __init__(
-        self, axis_sizes: Any = (), axis_names: Any = (), axis_types: Any = None, *, abstract_device: Any = None
-    ) -> None:
-        super().__init__(axis_names, axis_sizes, axis_types)
-        self.abstract_device = abstract_device
+    __slots__ = ("axis_types",)
+    axis_types: tuple[AxisType, ...]
+
+    def __new__(cls, axis_sizes: Any = (), axis_names: Any = (), axis_types: Any = None) -> AbstractMesh:
+        plain = meshes.AbstractMesh(axis_sizes, axis_names)
+        return cls._one(plain.axis_sizes, plain.axis_names, axis_types=_types(axis_types, plain.axis_names))
 
     abstract_mesh = property(lambda self: self)
 
-    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, **more: Any) -> AbstractMesh:
-        return self._updated("axis_sizes", axis_sizes, axis_names, axis_types, **more)
+    def update(self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None) -> AbstractMesh:
+        return AbstractMesh(*_given((axis_sizes, axis_names, axis_types), self))
+
+    def __reduce__(self) -> Any:
+        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
 
 
-class Mesh(_Mesh, contextlib.ContextDecorator):
+class Mesh(meshes.Mesh, ContextDecorator):
     """An array of devices with named axes."""
 
-    def __init__(self, devices: Any, axis_names: Any, axis_types: Any = None) -> None:
-        self.devices: Any = np.asarray(devices, object)
-        super().__init__(axis_names, self.devices.shape, axis_types, self.devices.flat)
+    __slots__ = ("axis_types",)
+    axis_types: tuple[AxisType, ...]
 
-    device_ids = property(lambda self: np.reshape([device.id for device in self.devices.flat], self.devices.shape))
-    local_devices = property(lambda self: list(self.devices.flat))
-    local_mesh = property(lambda self: self)
+    def __new__(cls, devices: Any, axis_names: Any, axis_types: Any = None) -> Mesh:
+        plain = meshes.Mesh(devices, axis_names)
+        return cls._one(plain.axis_sizes, plain.axis_names, plain.devices, axis_types=_types(axis_types, plain.axis_names))
+
     abstract_mesh = property(lambda self: AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types))
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
-        return self._updated("devices", devices, axis_names, axis_types)
-
-    def __enter__(self) -> Self:
-        _physical.set((*_physical.get(), self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _physical.set(_physical.get()[:-1])
+        return Mesh(*_given((devices, axis_names, axis_types), self))
 
     def __reduce__(self) -> Any:
         return Mesh, (self.devices, self.axis_names, self.axis_types)
 
 
-_physical: ContextVar[tuple[Mesh, ...]] = ContextVar("pullback_jax_meshes", default=())
-_abstract: ContextVar[AbstractMesh] = ContextVar("pullback_jax_abstract_mesh")
+def _given(values: Sequence[Any], mesh: Any) -> list[Any]:
+    """The arguments of a mesh, with its own where None is given."""
+    own = [mesh.devices if isinstance(mesh, Mesh) else mesh.axis_sizes, mesh.axis_names, mesh.axis_types]
+    return [one if value is None else value for value, one in zip(values, own)]
+
+
+def _named(mesh: Any) -> str:
+    axes = ", ".join([f"'{name}': {size}" for name, size in mesh.shape.items()])
+    return f"{type(mesh).__name__}({axes}, axis_types={mesh.axis_types})" if axes else f"{type(mesh).__name__}()"
+
+
+def _mesh_repr(mesh: Any) -> str:
+    types = "" if mesh.empty else f", axis_types={mesh.axis_types}"
+    return f"{type(mesh).__name__}(axis_sizes={mesh.axis_sizes}, axis_names={mesh.axis_names}{types})"
+
+
+def _of_type(kind: AxisType) -> Any:
+    return property(lambda mesh: tuple([name for name, one in zip(mesh.axis_names, mesh.axis_types) if one is kind]))
+
+
+def _all_of_type(kind: AxisType) -> Any:
+    return property(lambda mesh: {*mesh.axis_types} == {kind})
+
+
+# What JAX's meshes have besides; put on pullback's class, since there are meshes that pullback makes
+OF_MESHES: dict[str, Any] = {
+    "axis_types": property(lambda mesh: (AxisType.Auto,) * len(mesh.axis_names)),
+    "shape_tuple": property(lambda mesh: tuple(mesh.shape.items())),
+    "local_devices": property(lambda mesh: [device for device in mesh.devices.flat if device.is_local]),
+    **{f"{kind.name.lower()}_axes": _of_type(kind) for kind in AxisType},
+    **{f"are_all_axes_{kind.name.lower()}": _all_of_type(kind) for kind in AxisType},
+    "__repr__": _mesh_repr,
+    "__str__": _named,
+}
+
 _NO_MESH = AbstractMesh()
 
 
+def get_mesh() -> Any:
+    return current_mesh() or _NO_MESH
+
+
 def get_abstract_mesh() -> AbstractMesh:
-    return _abstract.get(_NO_MESH)
+    """The axes of the mesh that is set; inside a shard_map those along which it works are `Manual`."""
+    around = [owner for owner in axes_around().values() if isinstance(owner, MeshAxis)]
+    mesh: Any = around[0].mesh if around else get_mesh()
+    manual = {owner.axis.name for owner in around}
+    types = [AxisType.Manual if name in manual else one for name, one in zip(mesh.axis_names, mesh.axis_types)]
+    return AbstractMesh(mesh.axis_sizes, mesh.axis_names, types)
 
 
-def get_mesh() -> Mesh:
-    return (Mesh(np.empty((), object), ()), *_physical.get())[-1]
-
-
-class set_mesh:
-    """The mesh from here on, or in a `with` block."""
-
-    def __init__(self, mesh: Mesh) -> None:
-        if not isinstance(mesh, Mesh):
-            raise ValueError(f"set_mesh takes a jax.sharding.Mesh, but got {mesh!r} of type {type(mesh).__name__}.")
-        self._before = _physical.get(), _abstract.get(_NO_MESH)
-        _physical.set((*_physical.get(), mesh))
-        _abstract.set(mesh.abstract_mesh)
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        _physical.set(self._before[0])
-        _abstract.set(self._before[1])
-
-
-@contextlib.contextmanager
+@contextmanager
 def use_abstract_mesh(mesh: AbstractMesh) -> Iterator[None]:
-    token = _abstract.set(mesh)
-    try:
+    with overriding(mesh=mesh):
         yield
-    finally:
-        _abstract.reset(token)
 
 
 def make_mesh(
     axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Sequence[Device] | None = None
 ) -> Mesh:
-    there = list(pb.devices() if devices is None else devices)
-    if math.prod(axis_shapes) > len(there):
-        raise ValueError(
-            f"A mesh of axis_shapes={tuple(axis_shapes)} has {math.prod(axis_shapes)} devices, but there are {len(there)}:"
-            " pullback computes on one device. Give each axis the size 1."
-        )
-    made = np.asarray(there[: math.prod(axis_shapes)], object).reshape(tuple(axis_shapes))
-    return Mesh(made, axis_names, AxisType.Explicit if axis_types is None else axis_types)
+    made = pb.make_mesh(axis_shapes, axis_names, devices=devices)
+    return Mesh(made.devices, made.axis_names, AxisType.Explicit if axis_types is None else axis_types)
+
+
+def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Device] | None = None, **how: bool) -> Any:
+    """The devices as an array of this shape, in their order."""
+    return pb.make_mesh(mesh_shape, [str(axis) for axis in range(len(mesh_shape))], devices=devices).devices
 
 
 # ---- how arrays lie on them -------------------------------------------------------------------------------------------
-
-
-class _Unconstrained:
-    def __repr__(self) -> str:
-        return "UNCONSTRAINED"
-
-    def __reduce__(self) -> Any:
-        return "UNCONSTRAINED"
-
-
-UNCONSTRAINED = _Unconstrained()
-
-
-def _names(part: Any) -> Any:
-    """The names of the axes of a mesh along which an axis of an array is split: None, a name or a tuple of several."""
-    if isinstance(part, (tuple, list)):
-        return None if not part else part[0] if len(part) == 1 else tuple(part)
-    return part
-
-
-class PartitionSpec(tuple[Any, ...]):
-    """For each axis of an array the axes of a mesh along which it is split."""
-
-    UNCONSTRAINED = UNCONSTRAINED
-    unreduced: frozenset[Any]
-    reduced: frozenset[Any]
-
-    def __new__(cls, *partitions: Any, unreduced: Any = frozenset(), reduced: Any = frozenset()) -> PartitionSpec:
-        made = super().__new__(cls, map(_names, partitions))
-        for name, given in (("unreduced", unreduced), ("reduced", reduced)):
-            if not isinstance(given, (set, frozenset)):
-                raise TypeError(
-                    f"PartitionSpec takes {name} as a set of names, but got {given!r} of type {type(given).__name__}."
-                )
-            setattr(made, name, frozenset(given))
-        return made
-
-    partitions = property(tuple)
-    _parts = property(lambda self: (tuple(self), self.unreduced, self.reduced))
-
-    def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None) -> PartitionSpec:
-        return _spec(*[own if given is None else given for own, given in zip(self._parts, (partitions, unreduced, reduced))])
-
-    def __repr__(self) -> str:
-        sets = [f"{name}={set(found)!r}" for name in ("unreduced", "reduced") if (found := getattr(self, name))]
-        return f"P({', '.join([*map(repr, self), *sets])}{',' if len(self) == 1 and not sets else ''})"
-
-    def __reduce__(self) -> Any:
-        return _spec, self._parts
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PartitionSpec) and bool(self._parts == other._parts)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __add__(self, other: Any) -> PartitionSpec:
-        if not isinstance(other, tuple):
-            raise NotImplementedError
-        more = other if isinstance(other, PartitionSpec) else PartitionSpec(*other)
-        return _spec([*self, *more], self.unreduced | more.unreduced, self.reduced | more.reduced)
-
-    def __radd__(self, other: Any) -> PartitionSpec:
-        return PartitionSpec(*other) + self
-
-    def index(self, value: Any, *within: Any) -> int:
-        return super().index(_names(value), *within)
-
-    def count(self, value: Any) -> int:
-        return super().count(_names(value))
-
-
-def _spec(partitions: Any, unreduced: Any, reduced: Any) -> PartitionSpec:
-    return PartitionSpec(*partitions, unreduced=unreduced, reduced=reduced)
-
-
-P = PartitionSpec
-
-
-class Sharding(Keyed):
-    """Where the elements of an array are."""
-
-    _fields: dict[str, Any]
-    device_set: set[Device]
-    is_fully_addressable = True
-    is_fully_replicated = True
-
-    def __init__(self, **fields: Any) -> None:
-        self._fields, self.key = fields, tuple(fields.values())
-        vars(self).update(fields)
-
-    def update(self, **changed: Any) -> Self:
-        return type(self)(**{**self._fields, **changed})
-
-    def with_memory_kind(self, kind: str) -> Self:
-        return self.update(memory_kind=kind)
-
-    def __repr__(self) -> str:
-        shown = {name: repr(value) if name == "device" else value for name, value in self._fields.items() if value is not None}
-        return f"{type(self).__name__}({', '.join([f'{name}={value}' for name, value in shown.items()])})"
-
-    addressable_devices = property(lambda self: self.device_set)
-    num_devices = property(lambda self: len(self.device_set))
-    _device_assignment = _addressable_device_assignment = property(lambda self: tuple(sorted(self.device_set)))  # orbax asks
-
-    def devices_indices_map(self, global_shape: Any) -> dict[Device, tuple[slice, ...]]:
-        check_whole(self)
-        return dict.fromkeys(sorted(self.device_set), (slice(None),) * len(global_shape))
-
-    addressable_devices_indices_map = devices_indices_map
-
-    def shard_shape(self, global_shape: Any) -> tuple[int, ...]:
-        check_whole(self)
-        return tuple(global_shape)
-
-    def is_equivalent_to(self, other: Any, ndim: int) -> bool:
-        return isinstance(other, Sharding) and self.device_set == other.device_set and self._whole and other._whole
-
-    _whole = property(lambda self: self.is_fully_replicated)
-
-
-def check_whole(sharding: Any) -> None:
-    if isinstance(sharding, Sharding) and not sharding.is_fully_replicated:
-        raise NotImplementedError(f"pullback computes on one device, and splits no array over several, as {sharding} does.")
-
-
-class SingleDeviceSharding(Sharding):
-    """On one device."""
-
-    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
-        super().__init__(device=device, memory_kind=memory_kind)
-
-    device_set = property(lambda self: {self.device})
 
 
 def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
-DEFAULT_SHARDING = SingleDeviceSharding(DEFAULT_DEVICE)
+class UnplacedSharding(NamedSharding):
+    """That of a type of which nothing is said: its spec has an entry for each axis, which programs look for."""
+
+    __slots__ = ()
+
+    def __new__(cls, mesh: AbstractMesh, ndim: int) -> UnplacedSharding:
+        made = object.__new__(cls)
+        made.mesh, made.spec, made.devices, made._places = mesh, PartitionSpec(*[None] * ndim), (), {}
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedSharding) and (self.mesh, self.spec) == (other.mesh, other.spec)
+
+    def __hash__(self) -> int:
+        return hash((self.mesh, self.spec))
+
+    def __reduce__(self) -> Any:
+        return UnplacedSharding, (self.mesh, len(self.spec))
 
 
-class NamedSharding(Sharding):
-    """On the devices of a mesh, as a specification says."""
-
-    spec: PartitionSpec
-
-    def __init__(self, mesh: Any, spec: PartitionSpec, *, memory_kind: str | None = None) -> None:
-        if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"NamedSharding takes a PartitionSpec as spec, but got {spec!r} of type {type(spec).__name__}.")
-        super().__init__(mesh=mesh, spec=spec, memory_kind=memory_kind)
-        for name in self._split:
-            if name not in mesh.axis_names:
-                raise ValueError(
-                    f"NamedSharding got {spec}, which names an axis {name!r}, but the mesh has the axes"
-                    f" {tuple(mesh.axis_names)}."
-                )
-        repeated = [name for name in self._split if self._split.count(name) > 1]
-        if repeated:
-            raise ValueError(
-                f"An axis of a mesh splits one axis of an array, but NamedSharding got {spec}, with {repeated[0]!r} twice."
-            )
-
-    @property
-    def _split(self) -> list[Any]:
-        parts = [part if isinstance(part, tuple) else (part,) for part in self.spec]
-        return [name for part in parts for name in part if name is not None and name is not UNCONSTRAINED]
-
-    device_set = property(lambda self: set(self.mesh.devices.flat))
-    num_devices = property(lambda self: self.mesh.size)
-    is_fully_replicated = property(lambda self: math.prod([self.mesh.shape[name] for name in self._split]) == 1)
-
-    def update(self, **changed: Any) -> NamedSharding:
-        if "spec" in changed and not isinstance(changed["spec"], PartitionSpec):
-            changed["spec"] = PartitionSpec(*changed["spec"])
-        return super().update(**changed)
+def _spec_repr(spec: PartitionSpec) -> str:
+    return f"P({', '.join(map(repr, spec))}{',' * (len(spec) == 1)})"
 
 
-def reshard(xs: Any, out_shardings: Any) -> Any:
-    """The arrays themselves: they lie whole on one device, in every sharding that there is."""
-    check_whole(out_shardings)
-    return xs
+def _sharding_repr(sharding: Any) -> str:
+    named = isinstance(sharding, NamedSharding)
+    what = f"mesh={sharding.mesh}, spec={sharding.spec}" if named else f"device={sharding.devices[0]!r}"
+    return f"{type(sharding).__name__}({what}, memory_kind=device)"
+
+
+def _updated(sharding: NamedSharding, **changed: Any) -> NamedSharding:
+    given = {"mesh": sharding.mesh, "spec": sharding.spec, **changed}
+    spec = given.pop("spec")
+    return NamedSharding(given.pop("mesh"), spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec), **given)
+
+
+def _with_memory_kind(sharding: Any, kind: str) -> Any:
+    check_memory(kind)
+    return sharding
+
+
+_NO_AXES = property(lambda spec: frozenset())
+OF_SPECS: dict[str, Any] = {"__repr__": _spec_repr, "partitions": property(tuple), "unreduced": _NO_AXES, "reduced": _NO_AXES}
+OF_SHARDINGS: dict[str, Any] = {
+    "memory_kind": property(lambda sharding: "device"),
+    "with_memory_kind": _with_memory_kind,
+    "_device_assignment": property(lambda sharding: sharding.devices),  # orbax asks for this and the next
+    "_addressable_device_assignment": property(lambda sharding: tuple([one for one in sharding.devices if one.is_local])),
+}
+OF_NAMED: dict[str, Any] = {"__repr__": _sharding_repr, "update": _updated}
+OF_SINGLE: dict[str, Any] = {"__repr__": _sharding_repr}
 
 
 def _whatever_axes(fun: Callable[..., Any] | None = None, **how: Any) -> Any:
@@ -385,15 +234,32 @@ class Format(NamedTuple):
 
 def device_of(place: Any) -> Device | None:
     """The one device that a Device, a Sharding, a Format or None means."""
-    if isinstance(place, Format):
-        place = place.sharding
-    if isinstance(place, Sharding):
-        check_whole(place)
-        found: Device = min(place.device_set)
-        return found
+    place = place_of(place)
     if place is None or isinstance(place, Device):
         return place
-    raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {place!r}.")
+    if isinstance(place, Sharding) and place.num_devices == 1:
+        return place.devices[0]
+    raise ValueError(f"One device is needed, but got {place!r}.")
+
+
+def place_of(place: Any) -> Any:
+    """A place, that in a Format. Raises unless it is one."""
+    found = place.sharding if isinstance(place, Format) else place
+    if found is None or isinstance(found, (Device, Sharding, PartitionSpec)):
+        return found
+    raise ValueError(f"Where an array goes is said by a Device, a Sharding, a Format or None, but got {found!r}.")
+
+
+def over_mesh(place: Any) -> Any:
+    """What a compiled function is told of where a value lies: nothing, if that is on the one device that there is."""
+    place = place_of(place)
+    return None if isinstance(place, SingleDeviceSharding) and [*place.devices] == pb.devices() else place
+
+
+def constrained(x: Any, out_sharding: Any) -> Any:
+    """A result, which lies as `out_sharding` says."""
+    place = over_mesh(out_sharding)
+    return x if place is None else pb.device_put(x, place)
 
 
 def with_sharding(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -409,9 +275,10 @@ _OUT_SHARDING = inspect.Parameter("out_sharding", inspect.Parameter.KEYWORD_ONLY
 
 @adapter
 def _with_sharding(function: Callable[..., Any], *args: Any, out_sharding: Any = None, device: Any = None, **more: Any) -> Any:
-    """A function that takes JAX's `out_sharding` as well: the result is on one device, whatever it says; and as `device` a
-    sharding."""
-    return function(*args, **more) if device is None else function(*args, device=device_of(device), **more)
+    """A function that takes JAX's `out_sharding` as well, and a sharding as `device`."""
+    if device is None or isinstance(place_of(device), Device):
+        return constrained(function(*args, **more if device is None else {"device": place_of(device), **more}), out_sharding)
+    return constrained(function(*args, **more), device)
 
 
-facade(globals())
+facade(globals(), "pullback.sharding", own={"placement": "reshard"})

@@ -10,10 +10,13 @@ from typing import Any, Protocol
 from pullback.api import stages as own
 from pullback.compat.jax.facade import facade
 from pullback.compat.jax.jaxprs import ClosedJaxpr, DebugInfo, closed_jaxpr_of
-from pullback.compat.jax.sharding import DEFAULT_SHARDING, Format
+from pullback.compat.jax.sharding import Format
 from pullback.compat.jax.structs import ShapedArray, aval_of, struct_of
+from pullback.compat.jax.tree_util import tree_map
 from pullback.compat.jax.trees import JAX_TREES
+from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.errors import DtypeError, ShapeError, StructureError
+from pullback.core.shardings import SingleDeviceSharding
 from pullback.core.trees import unflatten
 from pullback.core.types import ArrayType
 
@@ -142,10 +145,28 @@ class Compiled(_Stage, own.Compiled):
         """XLA's own object."""
         return self._signature.compile().raw
 
-    input_shardings = property(lambda self: self._of_arguments(lambda type: DEFAULT_SHARDING))
-    output_shardings = property(lambda self: self._of_results(lambda type: DEFAULT_SHARDING))
-    input_formats = property(lambda self: self._of_arguments(lambda type: Format(None, DEFAULT_SHARDING)))
-    output_formats = property(lambda self: self._of_results(lambda type: Format(None, DEFAULT_SHARDING)))
+    @property
+    def input_shardings(self) -> Any:
+        return self._of_arguments(_sharding)
+
+    @property
+    def output_shardings(self) -> Any:
+        executable = self._signature.compile()
+        found = iter(executable.gives if executable.spread else ())
+        return self._of_results(lambda type: next(found, None) or _sharding(type))
+
+    @property
+    def input_formats(self) -> Any:
+        return self._of_arguments(lambda type: Format(None, _sharding(type)))
+
+    @property
+    def output_formats(self) -> Any:
+        return tree_map(lambda sharding: Format(None, sharding), self.output_shardings)
+
+
+def _sharding(type: ArrayType) -> Any:
+    """How an argument of a type lies: one of which nothing is said, on the default device."""
+    return type.sharding or SingleDeviceSharding(DEFAULT_DEVICE)
 
 
 class Wrapped(Protocol):

@@ -5,12 +5,12 @@ Many are names of `jax._src`, private to JAX, which its clients use all the same
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from pullback.compat.jax.structs import AbstractValue, typeof
+from pullback.core.devices import processes
 
 
 def _refused(name: str, why: str) -> type:
@@ -22,7 +22,7 @@ def _refused(name: str, why: str) -> type:
     return type(name, (), {"__init__": refuse, "fromdense": classmethod(refuse), "__module__": __name__})
 
 
-_PROCESSES = "it is about several processes or devices, which come later"
+_PROCESSES = "pb.checkpoint saves and restores arrays of several processes"
 _SPARSE = "arrays are dense"
 _TYPES = "types that programs define by jax.experimental.hijax are not"
 _REFUSED = {
@@ -46,10 +46,10 @@ globals().update({name: type(name, (), {"__module__": __name__}) for name in _EM
 
 
 def _nothing(*args: Any, **kwargs: Any) -> None:
-    """Nothing: there is one process, effects have happened when a call returns, and pullback's frames are in no traceback."""
+    """Nothing: effects have happened when a call returns, and pullback's frames are in no traceback."""
 
 
-sync_global_devices = assert_equal = register_exclusion = wait_for_tokens = register_hitype = _nothing
+register_exclusion = wait_for_tokens = register_hitype = _nothing
 
 
 def safe_zip(*sequences: Any) -> list[Any]:
@@ -63,7 +63,17 @@ def safe_map(function: Any, *sequences: Any) -> list[Any]:
 
 
 ifrt_programs = None  # of a runtime of many machines
-global_state = SimpleNamespace(client=None, service=None, coordinator_address=None, process_id=0, num_processes=1)
+
+
+class _State:
+    """Which process this is, as jax._src.distributed says it. The client and the service are pullback's own affair."""
+
+    client = service = coordinator_address = None
+    process_id = property(lambda self: processes.index)
+    num_processes = property(lambda self: processes.count)
+
+
+global_state = _State()
 _exclude_paths: list[str] = []
 _backends: dict[str, Any] = {}  # JAX's clients of XLA, by platform: pullback's are elsewhere
 global_result_handlers: dict[Any, Any] = {}

@@ -132,7 +132,7 @@ class ShapedArray(AbstractValue):
 
 def _unplaced(ndim: int) -> Any:
     """What JAX says of the sharding of a type of which nothing is said."""
-    return sharding.NamedSharding(sharding.get_abstract_mesh(), sharding.P(*[None] * ndim))
+    return sharding.UnplacedSharding(sharding.get_abstract_mesh(), ndim)
 
 
 _avals: WeakValueDictionary[Any, ShapedArray] = WeakValueDictionary()

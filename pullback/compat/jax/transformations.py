@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import pullback as pb
-from pullback.api.functions import chosen_arguments, trees_of
+from pullback.api.functions import trees_of
 from pullback.compat.jax.jitting import jit
 from pullback.compat.jax.structs import tangent_type, type_of
 from pullback.compat.jax.tree_util import (
@@ -22,10 +22,9 @@ from pullback.compat.jax.tree_util import (
     tree_map,
     tree_structure,
 )
-from pullback.compat.jax.trees import JAX_TREES, like, of_function, of_jax_trees
+from pullback.compat.jax.trees import of_function, of_jax_trees
 from pullback.core.array import as_array
 from pullback.core.lazy import lazy_module
-from pullback.core.source import named_after
 
 Function = Callable[..., Any]
 tracing = lazy_module("pullback.compat.jax.tracing")
@@ -293,43 +292,24 @@ def pmap(
     backend: Any = None,
     axis_size: int | None = None,
     donate_argnums: Any = (),
-    global_arg_shapes: Any = None,
 ) -> Function:
-    """A batch, compiled, on one device. More elements than devices are refused, as in JAX."""
-    static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
+    """As pb.pmap. It can be lowered, as what `jit` returns."""
+    there = pb.devices(backend) if devices is None and backend is not None else devices
+    made = _pmap(
+        fun,
+        axis_name,
+        in_axes=in_axes,
+        out_axes=out_axes,
+        static_broadcasted_argnums=static_broadcasted_argnums,
+        devices=there,
+        axis_size=axis_size,
+        donate_argnums=donate_argnums,
+    )
+    made.lower = jit(made, static_argnums=static_broadcasted_argnums or None).lower
+    return made
 
-    @like(fun)
-    def of_batch(*args: Any, **kwargs: Any) -> Any:
-        if any([not -len(args) <= number < len(args) for number in static]):
-            raise ValueError(
-                f"pmap's static_broadcasted_argnums={static_broadcasted_argnums} names an argument that this call has not by"
-                f" position: it has {len(args)} so."
-            )
-        fixed = {number % len(args) for number in static}
-        mapped = [i for i in range(len(args)) if i not in fixed]
-        axes = tuple([in_axes[i] for i in mapped]) if isinstance(in_axes, (tuple, list)) else in_axes
-        given = tuple([args[i] for i in mapped])
-        own = JAX_TREES.broadcast_prefix(axes, given, f"pmap's {in_axes=}", "the arguments")
-        leaves = [*zip(tree_leaves(given), own), *[(leaf, 0) for leaf in tree_leaves(kwargs)]]
-        sizes = [leaf.shape[axis] for leaf, axis in leaves if axis is not None and leaf.ndim]
-        if not sizes:
-            raise ValueError(
-                f"pmap takes the number of elements from the arguments that it maps, but got none of them with {in_axes=}: give"
-                " one an axis."
-            )
-        if max(sizes) > (there := len(pb.devices())):
-            raise ValueError(
-                f"pmap was given {max(sizes)} elements, one for each device, but the number of devices is {there}. jax.vmap"
-                f" takes any number; XLA_FLAGS=--xla_force_host_platform_device_count={max(sizes)} divides a CPU into as many."
-            )
 
-        @named_after(fun)
-        def of_element(*elements: Any, **kwargs: Any) -> Any:
-            return fun(*_replaced(args, mapped, elements), **kwargs)
-
-        return vmap(of_element, axes, out_axes, axis_name, axis_size)(*given, **kwargs)
-
-    return like(fun)(jit(of_batch, static_argnums=static, donate_argnums=donate_argnums))
+_pmap = of_function(pb.pmap)
 
 
 def named_call(fun: Function, *, name: str | None = None) -> Function:

@@ -70,7 +70,7 @@ def test_an_array_says_where_it_is() -> None:
     x = jnp.ones(3)
     device = jax.devices()[0]
     assert x.sharding == SingleDeviceSharding(device) and x.sharding.is_fully_replicated
-    assert x.addressable_shards[0].data is x and x.addressable_shards[0].index == (slice(None),)
+    assert x.addressable_shards[0].data is x and x.addressable_shards[0].index == (slice(0, 3),)
     assert x.unsafe_buffer_pointer() and x.on_device_size_in_bytes() == 12
     assert (device.platform, device.device_kind, device.process_index, device.id) == ("cpu", "cpu", 0, 0)
     assert (repr(device), str(device)) == ("CpuDevice(id=0)", "cpu:0")
@@ -78,9 +78,9 @@ def test_an_array_says_where_it_is() -> None:
 
 
 def test_device_put_and_get() -> None:
-    sharding = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x"))
-    tree = {"a": np.ones(2, np.float32), "b": (1.0, None)}
-    for place in (None, jax.devices()[0], sharding, {"a": sharding, "b": None}):
+    sharding, P = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x")), PartitionSpec
+    tree = {"a": np.ones(2, np.float32), "b": ([1.0], None)}
+    for place in (None, jax.devices()[0], sharding.update(spec=P()), {"a": sharding, "b": None}):
         put = jax.device_put(tree, place)
         assert isinstance(put["a"], jax.Array) and put["b"][1] is None
     got = jax.device_get({"x": put["a"], "s": "text", "n": 2})
@@ -106,7 +106,7 @@ def test_specifications_and_meshes_are_compared() -> None:
     with jax.set_mesh(mesh):
         assert jax.sharding.get_abstract_mesh() == mesh.abstract_mesh
     assert jax.sharding.get_abstract_mesh().empty
-    with pytest.raises(ValueError, match="but the mesh has the axes"):
+    with pytest.raises(ValueError, match="names the axis 'y', but Mesh"):
         NamedSharding(mesh, PartitionSpec("y"))
 
 
@@ -167,7 +167,7 @@ def test_shard_map_over_one_device_is_the_function_of_the_whole_arrays() -> None
 
     @partial(jax.shard_map, mesh=mesh, in_specs=(P("data"), P(None, "model")), out_specs=P())
     def total(x: Any, w: Any) -> Any:
-        return jax.lax.psum(jax.lax.pmean((x @ w).sum(), "data"), "model") + jax.lax.axis_index("model")
+        return jax.lax.psum(jax.lax.pmean((x @ w).sum(), "data") + jax.lax.axis_index("model"), "model")
 
     x, w = jnp.arange(6.0).reshape(2, 3), jnp.ones((3, 4))
     assert total(x, w) == jax.jit(total)(x, w) == 60
@@ -175,19 +175,18 @@ def test_shard_map_over_one_device_is_the_function_of_the_whole_arrays() -> None
     old = jax.experimental.shard_map.shard_map(lambda x: {"twice": 2 * x}, mesh, P("data"), P("data"))
     assert np.array_equal(old(x)["twice"], 2 * x)
     with jax.set_mesh(mesh):
-        found = jax.shard_map(lambda x: jax.lax.all_gather(x, "data"), in_specs=P(), out_specs=P())(x)
+        gathered = jax.shard_map(lambda x: jax.lax.all_gather(x, "data"), in_specs=P(), out_specs=P(), check_vma=False)
+        found = gathered(x)
     assert found.shape == (1, 2, 3)
 
 
 def test_shard_map_names_the_mesh_that_it_cannot_use() -> None:
     device = jax.devices()[0]
-    with pytest.raises(NotImplementedError, match=r"the mesh has 2: Mesh\('x': 2"):
-        jax.shard_map(jnp.sin, mesh=Mesh([device, device], "x"), in_specs=None, out_specs=None)(1.0)
-    with pytest.raises(NotImplementedError, match="the mesh has 2: AbstractMesh"):
-        jax.shard_map(jnp.sin, mesh=AbstractMesh((2,), ("x",)), in_specs=None, out_specs=None)(1.0)
-    with pytest.raises(ValueError, match="shard_map needs a mesh"):
-        jax.shard_map(jnp.sin, out_specs=None)(1.0)
-    with pytest.raises(ValueError, match="pullback computes on one device"):
+    with pytest.raises(ValueError, match="A device is in a mesh once"):
+        Mesh([device, device], "x")
+    with pytest.raises(ValueError, match=r"shard_map of sin .*was given no mesh"):
+        jax.shard_map(jnp.sin, in_specs=None, out_specs=None)(1.0)
+    with pytest.raises(ValueError, match=r"has 2 devices, but there are 1"):
         jax.experimental.mesh_utils.create_device_mesh((2,))
 
 
@@ -225,7 +224,7 @@ def test_memory_has_an_address_before_anything_is_compiled() -> None:
 
 def test_a_partition_alone_is_of_the_mesh_that_is_set() -> None:
     mesh = jax.make_mesh((1,), ("x",))
-    with pytest.raises(ValueError, match=r"P\('x',\) of no mesh: call jax\.set_mesh"):
+    with pytest.raises(ValueError, match=r"P\('x',\), which names no mesh"):
         jax.device_put(jnp.ones(2), PartitionSpec("x"))
     with jax.set_mesh(mesh):
         found = jax.device_put({"a": jnp.ones(2), "b": 3.0}, {"a": PartitionSpec("x"), "b": PartitionSpec()})

@@ -7,7 +7,8 @@ from typing import Any
 
 import pullback as pb
 from pullback.compat.jax.facade import adapter
-from pullback.compat.jax.trees import flatten, of_jax_trees
+from pullback.compat.jax.sharding import over_mesh
+from pullback.compat.jax.trees import JAX_TREES, flatten, of_jax_trees
 
 
 @adapter
@@ -26,17 +27,15 @@ _all_gather = of_tree(pb.lax.all_gather)
 def all_gather(
     x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: int = 0, tiled: bool = False, to: str = "varying"
 ) -> Any:
+    if to != "varying":
+        raise NotImplementedError(f"all_gather gives values that vary over {axis_name!r} (to='varying'), not to={to!r}.")
     return _all_gather(x, axis_name, axis_index_groups=axis_index_groups, axis=axis, tiled=tiled)
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
-    """x: what JAX says here of a mesh of devices is always so on one."""
-    return x
-
-
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """x: on one device, all shardings are the same."""
-    return x
+    leaves, structure = flatten(x, None)
+    places = [*map(over_mesh, JAX_TREES.broadcast_prefix(shardings, x, "with_sharding_constraint's shardings", "x"))]
+    return structure.unflatten([*pb.lax.with_sharding_constraint(leaves, places)])
 
 
 def reduce(

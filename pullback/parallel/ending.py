@@ -1,0 +1,50 @@
+"""How a program ends, so that the other processes hear of it: with an exception, with an exit code, or as it should.
+
+Python says nowhere with which code it is about to exit. So `sys.exit` is replaced by one that keeps the exception it raises;
+whether that was caught is seen from the module that runs as the program: it returned, or was left by the exception. A
+`raise SystemExit(3)` without `sys.exit` cannot be told from a program that has finished.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from typing import Any, NoReturn
+
+_RETURNS = {dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST") if name in dis.opmap}
+
+_last: list[SystemExit] = []  # the last one, if any
+
+
+def watch_exits() -> None:
+    """From now on it is known with which code a program exits."""
+    sys.exit = _exit
+
+
+def _exit(status: Any = None, /) -> NoReturn:
+    _last[:] = [SystemExit(status)]
+    raise _last[0]
+
+
+_exit.__name__ = _exit.__qualname__ = "exit"
+
+
+def failure() -> str:
+    """Of a program that ends: with what it failed; empty if it did not."""
+    error = getattr(sys, "last_value", None)
+    if error is not None:
+        return f"{type(error).__name__}: {error}"[:500].removesuffix(": ")
+    code = _last[0].code if _last and _left_program(_last[0]) else 0
+    number = (code & 0xFF) if isinstance(code, int) else int(code is not None)
+    return f"exit code {number}" if number else ""
+
+
+def _left_program(error: SystemExit) -> bool:
+    """Whether an exception left the module that runs as the program, which did not go on."""
+    trace, program = error.__traceback__, getattr(sys.modules.get("__main__"), "__dict__", None)
+    while trace is not None:
+        frame = trace.tb_frame
+        if frame.f_globals is program and frame.f_code.co_name == "<module>":
+            return frame.f_code.co_code[frame.f_lasti] not in _RETURNS
+        trace = trace.tb_next
+    return False
