@@ -318,18 +318,13 @@ class Lowering(Writer):
         given = f"#sdy.sharding{spec_text(sharding, len(value.shape))}"
         return self.op("sdy.sharding_constraint", [value], value.type, sharding=given)
 
-    def whole(self, value: Value, axes: Sequence[int]) -> Value:
-        """The value, whole on each device along some axes; of the others nothing is said."""
+    def whole(self, value: Value, axes: Sequence[int], always: bool = True) -> Value:
+        """The value, whole on each device along axes (or those that might be divided unevenly); of others nothing is said."""
         mesh = self.module.mesh
-        if mesh is None or not axes:
+        if mesh is None:
             return value
-        parts = [None if axis in axes else UNCONSTRAINED for axis in range(len(value.shape))]
-        return self.constrained(value, NamedSharding(mesh, PartitionSpec(*parts)))
-
-    def evenly(self, value: Value, axes: Sequence[int]) -> Value:
-        """The value, whole on each device along those axes that the partitioner might divide unevenly."""
-        mesh = self.module.mesh
-        return value if mesh is None else self.whole(value, [axis for axis in axes if value.shape[axis] % mesh.size])
+        parts = [None if i in axes and (always or size % mesh.size) else UNCONSTRAINED for i, size in enumerate(value.shape)]
+        return self.constrained(value, NamedSharding(mesh, PartitionSpec(*parts))) if None in parts else value
 
     def after(self) -> list[Value]:
         """What the next host call of this block must wait for: a value that the one before it returns, if there is one."""

@@ -270,8 +270,8 @@ def combining(combine, name):
             indices = clamped_indices(write, indices, numbers, sizes, operand.shape)
         if write.partitioned:  # XLA's partitioner fills uneven parts up with windows at 0, and combines what is in them
             batch = len(indices.shape) - 1
-            indices = write.evenly(indices, range(batch))
-            updates = write.evenly(updates, window_layout(numbers, len(updates.shape))[:batch])
+            indices = write.whole(indices, range(batch), always=False)
+            updates = write.whole(updates, window_layout(numbers, len(updates.shape))[:batch], always=False)
         text = written("scatter", dimension_numbers, indices).replace("operand_batching_dims", "input_batching_dims")
         how = OPERATIONS[combine] if combine and kind(wide) == "c" else name  # XLA's extremes compare real parts alone
         body, given = write.combiner(how, wide), {"scatter_dimension_numbers": text}
