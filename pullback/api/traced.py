@@ -17,6 +17,7 @@ from pullback.core.leaks import leak_checked
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
 from pullback.core.reports import report
+from pullback.core.shardings import NamedSharding, SingleDeviceSharding
 from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, kind_of, unflatten
@@ -209,7 +210,8 @@ def traced_call(
 
 def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:
     """The tree with an Array without values, which suffices for tracing, in the place of each leaf that stands for an array: an
-    `ArrayType`, or another object that has a shape and a dtype and no values, as JAX's `ShapeDtypeStruct`."""
+    `ArrayType`, or another object that has a shape and a dtype, and perhaps a sharding, and no values, as JAX's
+    `ShapeDtypeStruct`."""
     leaves, structure = trees.flatten(tree)
     return unflatten(structure, [_placeholder(leaf) for leaf in leaves])
 
@@ -220,7 +222,14 @@ def _placeholder(leaf: Any) -> Any:
         return Array(plain, None) if leaf.sharding is None else ShardedArray(plain, leaf.sharding, None)  # type: ignore[arg-type]
     if isinstance(leaf, (Tracer, Ref)) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
         return leaf
-    return Array(ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False))), None)
+    plain = ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+    sharding = getattr(leaf, "sharding", None)
+    if sharding is None or isinstance(sharding, SingleDeviceSharding):
+        return Array(plain, None)
+    if not isinstance(sharding, NamedSharding):
+        raise TypeError(f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding.")
+    sharding.shard_shape(plain.shape)  # raises if it does not divide such an array
+    return ShardedArray(plain, sharding, None)
 
 
 def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], trees: Trees = OWN_TREES) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -71,8 +71,10 @@ class _Stage:
 
     def _of_arguments(self, make: Callable[[ArrayType], Any]) -> Any:
         """The arguments, with what is made of its type in the place of each leaf."""
-        types = map(make, self._signature.program.input_types)
-        args, kwargs = unflatten(self._signature.structure, types)
+        return self._in_arguments(map(make, self._signature.program.input_types))
+
+    def _in_arguments(self, leaves: Iterable[Any]) -> Any:
+        args, kwargs = unflatten(self._signature.structure, leaves)
         static = dict(self._statics[0]) if self._statics else {}
         return tuple([arg for i, arg in enumerate(args) if i not in static]), kwargs
 
@@ -147,7 +149,7 @@ class Compiled(_Stage, own.Compiled):
 
     @property
     def input_shardings(self) -> Any:
-        return self._of_arguments(_sharding)
+        return self._in_arguments([_sharding(variable.placed_type) for variable in self._signature.program.inputs])
 
     @property
     def output_shardings(self) -> Any:
@@ -157,7 +159,7 @@ class Compiled(_Stage, own.Compiled):
 
     @property
     def input_formats(self) -> Any:
-        return self._of_arguments(lambda type: Format(None, _sharding(type)))
+        return tree_map(lambda sharding: Format(None, sharding), self.input_shardings)
 
     @property
     def output_formats(self) -> Any:

@@ -118,6 +118,13 @@ partial_manual = jax.shard_map(
 )
 kept("partly by hand", jax.jit(partial_manual)(x))
 
+# What a function is lowered for
+struct = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(mesh, P("data")))
+for argument in (struct, placed):
+    compiled = jax.jit(lambda x: x * 2).lower(argument).compile()
+    ((into,), _), out = compiled.input_shardings, compiled.output_shardings
+    kept(f"lowered for {'a struct' if argument is struct else 'an array'}", into.shard_shape(x.shape), out.shard_shape(x.shape))
+
 # One element on each device
 kept("pmap", jax.pmap(lambda x, w: jax.lax.pmean(x @ w, "i"), "i", in_axes=(0, None))(x, w))
 kept("pmap of some", jax.pmap(lambda x, n: x * n, static_broadcasted_argnums=1, devices=jax.devices()[2:6])(x[:4], 3))
