@@ -275,6 +275,8 @@ def bytes_of(type: str) -> int:
 _LIST = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _MESH = re.compile(r"replica_groups=@?mesh\[([^\]]*)\](.*?)\{([^}]*)\}")
+_ORDER = re.compile(r"device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\)")
+_ORDER_LIST = re.compile(r"device_ids=\(([\d,]+)\)")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _AXIS = re.compile(r"'([^']+)'(?::\((\d+)\)(\d+))?")
 
@@ -325,11 +327,25 @@ def _groups(one: Any) -> Any:
     raise ProgramError(f"The groups of this {one.operation} cannot be read: {text[:200]!r}.")
 
 
+def _order(text: str, count: int) -> Any:
+    """The devices of a mesh as they follow each other in it: listed, or `[4,2]T(1,0)`, which are the numbers from 0 on in a
+    [4,2] array that is transposed."""
+    if not text.strip(" ,"):
+        return np.arange(count)
+    if iota := _ORDER.fullmatch(text.strip(" ,")):
+        shape, order = [[int(n) for n in part.split(",")] if part else None for part in iota.groups()]
+        if shape is not None and math.prod(shape) == count:
+            return np.arange(count).reshape(shape).transpose(order).reshape(-1)
+    if listed := _ORDER_LIST.fullmatch(text.strip(" ,")):
+        devices = np.array([int(n) for n in listed[1].split(",")])
+        if sorted(devices) == [*range(count)]:
+            return devices
+    raise ProgramError(f"These groups of a mesh have an order of devices that cannot be read: {text!r}.")
+
+
 def _mesh_groups(axes: str, between: str, chosen: str) -> Any:
     """The groups along some axes of a mesh, or along parts of axes: `'x':(2)4` is the part of x, of size 4, that is inside of a
     first part of size 2."""
-    if between.strip(" ,"):
-        raise ProgramError(f"These groups of a mesh have an order of devices that cannot be read: {between!r}.")
     names = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
     wanted = _AXIS.findall(chosen)
     parts: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
@@ -351,4 +367,4 @@ def _mesh_groups(axes: str, between: str, chosen: str) -> Any:
     last = [numbers[name, int(before or 1)] for name, before, _ in wanted]
     order = [axis for axis in range(len(sizes)) if axis not in last] + last
     count = math.prod(sizes[axis] for axis in last)
-    return np.arange(math.prod(sizes)).reshape(sizes).transpose(order).reshape(-1, count)
+    return _order(between, math.prod(sizes)).reshape(sizes).transpose(order).reshape(-1, count)

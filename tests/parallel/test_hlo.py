@@ -62,6 +62,8 @@ GROUPS = {
     "mesh, an axis of size 1": ("mesh['a'=8,'b'=1] {'a'}", [list(range(8))]),
     "mesh, the outer part of an axis": ("mesh['a'=8] {'a':(1)2}", mesh_groups((2, 4), (0,))),
     "mesh, a middle part of an axis": ("mesh['a'=8] {'a':(2)2}", mesh_groups((2, 2, 2), (1,))),
+    "mesh, its devices transposed": ("mesh['a'=2,'b'=4], device_ids=([4,2]T(1,0)) {'b'}", [[0, 2, 4, 6], [1, 3, 5, 7]]),
+    "mesh, its devices listed": ("mesh['a'=2,'b'=4], device_ids=(7,6,5,4,3,2,1,0) {'a'}", [[7, 3], [6, 2], [5, 1], [4, 0]]),
     "mesh, an inner part and an axis": ("mesh['a'=4,'b'=2] {'a':(2)2,'b'}", mesh_groups((2, 2, 2), (1, 2))),
 }
 
@@ -93,7 +95,8 @@ REFUSED = {
     "an iota of other sizes": reduce_over("[2,2]<=[8]"),
     "an axis that is not there": reduce_over("mesh['a'=8] {'b'}"),
     "a part that is not there": reduce_over("mesh['a'=8] {'a':(3)2}"),
-    "a mesh in an order of its own": reduce_over("mesh['a'=8], device_ids=([2,4]T(1,0)) {'a'}"),
+    "a mesh in an order that is not known": reduce_over("mesh['a'=8], device_ids=([3,4]T(1,0)) {'a'}"),
+    "a mesh whose devices are not all there": reduce_over("mesh['a'=8], device_ids=(0,0,1,2,3,4,5,6) {'a'}"),
     "devices that are not there": reduce_over("{{0,8}}"),
     "a permutation without pairs": "%p = f32[256]{0} collective-permute(%x), channel_id=1",
     "a dtype that is not known": "%p = q7[256]{0} negate(%x)\n  %r = q7[256]{0} all-reduce(%p), replica_groups={{0,1}}",
