@@ -199,7 +199,8 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
     if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
         ranks = ranks_over(sharding.devices)
         digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
-        spanning.peers.agree_among(f"the values of {type} that is put on {sharding.place}", digest[:16], ranks)
+        what = f"values of {type} on {sharding.place} with digest {digest[:16]}"
+        spanning.peers.agree_among("what they put on devices", what, ranks)
     return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
