@@ -23,7 +23,6 @@ from pullback.core.bars import progress_bar
 from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import CheckpointError, DonatedBufferError
 from pullback.core.source import api_boundary
-from pullback.core.trees import flatten, unflatten
 from pullback.engine.waiting import LISTENING
 from pullback.parallel import world
 
@@ -133,7 +132,8 @@ def save_async(
 ) -> Saving:
     """`save` in the background, of the tree as it is now: its arrays may be changed or donated afterwards.
 
-    Saves into one directory happen one after the other. The process does not end before they have.
+    Saves into one directory happen one after the other: while one is written another may wait, which a third call waits for
+    to begin, so that no more than two trees are kept. The process does not end before they have.
 
     Arguments:
         directory, tree, step, keep, keep_every, overwrite, ocdbt, compression, progress: as for `save`.
@@ -153,16 +153,22 @@ def save_async(
         ...     pb.checkpoint.steps(directory)
         [10]
     """
-    return Saving(_of_tree(_Job(directory, step, keep, keep_every, overwrite, ocdbt, compression, progress), _snapshot(tree)))
+    job = _of_tree(_Job(directory, step, keep, keep_every, overwrite, ocdbt, compression, progress), tree)
+    _wait_for_room(job.directory)
+    return Saving(job._replace(arrays=[(path, _kept(array)) for path, array in job.arrays]))
 
 
-def _snapshot(tree: Any) -> Any:
-    """The tree as it is now, whatever happens to its arrays."""
-    leaves, structure = flatten(tree)
-    return unflatten(structure, [_kept(leaf) for leaf in leaves])
+def _wait_for_room(directory: str) -> None:
+    """Wait until no more than one save into a directory has not ended its turn."""
+    with _lock:
+        before = _latest.get(directory)
+    writing = None if before is None else before._before
+    if writing is not None:
+        writing._wait()
 
 
 def _kept(leaf: Any) -> Any:
+    """An array as it is now, whatever happens to it."""
     if isinstance(leaf, BorrowedArray):
         return Array(leaf.type, np.array(host_of(leaf)))
     return leaf.alias() if isinstance(leaf, Array) else leaf.copy() if isinstance(leaf, np.ndarray) else leaf

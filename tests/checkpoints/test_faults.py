@@ -204,6 +204,27 @@ def test_saves_happen_one_after_the_other(tmp_path: pathlib.Path) -> None:
     assert pb.checkpoint.steps(tmp_path) == [6, 7, 8] and not saving._latest
 
 
+def test_no_more_than_two_trees_wait_to_be_written(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, go = saving._write, threading.Semaphore(0)
+
+    def write_when_told(job: Any) -> str:
+        go.acquire()
+        return write(job)
+
+    monkeypatch.setattr(saving, "_write", write_when_told)
+    first, second = [pb.checkpoint.save_async(tmp_path, step, step=step) for step in (0, 1)]
+    calls: list[Any] = []
+    third = threading.Thread(target=lambda: calls.append(pb.checkpoint.save_async(tmp_path, 2, step=2)))
+    third.start()
+    third.join(0.1)
+    assert third.is_alive() and not first.done()  # it waits for the first
+    go.release()
+    third.join()
+    assert first.done() and not second.done()
+    go.release(2)
+    assert calls[0].result().endswith("2") and pb.checkpoint.steps(tmp_path) == [0, 1, 2]
+
+
 def test_an_error_in_the_background_is_raised_once(tmp_path: pathlib.Path) -> None:
     pb.checkpoint.save(tmp_path, 1)
     pending = pb.checkpoint.save_async(tmp_path, 2)
@@ -245,11 +266,11 @@ import pullback as pb
 from pullback.checkpoints import versions
 begin = versions.begin
 versions.begin = lambda *args: threading.main_thread().join() or begin(*args)
-for step in range(3):
+for step in range(2):
     pb.checkpoint.save_async({str(tmp_path)!r}, {{"x": np.arange(5), "y": [pb.numpy.ones(3)]}}, step=step)
 """
     done = run(script)
-    assert done.stderr == "" and pb.checkpoint.steps(tmp_path) == [0, 1, 2]
+    assert done.stderr == "" and pb.checkpoint.steps(tmp_path) == [0, 1]
     assert pb.checkpoint.restore(tmp_path)["y"][0].sum() == 3
 
 
