@@ -136,7 +136,8 @@ def initialize(
         heartbeat_timeout_seconds: seconds without a sign of life after which a process counts as lost. A process whose end is
             seen, since its connections end, is lost at once. What process 0 says holds.
         waiting_timeout: seconds that a call of a program which several processes run together, or one that puts values on
-            their devices, waits for those that have not come to it; then it raises `TimeoutError`. None for any time; after 10 s it is said on stderr who has not come.
+            their devices, waits for those that have not come to it; then it raises `TimeoutError`.
+            None for any time; after 10 s it is said on stderr who has not come.
         coordinator_bind_address: where process 0 listens, if that is not the coordinator's address.
 
     Raises:
