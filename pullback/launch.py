@@ -87,7 +87,7 @@ class Launch:
             where = join_address(options.host, listener.getsockname()[1])
             self.keeper = start_keeper(listener, options.processes, 300.0, options.heartbeat)
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "PULLBACK_EPOCH"},  # of a world around this one
             "PULLBACK_COORDINATOR": where,
             "PULLBACK_NUM_PROCESSES": str(options.processes),
             "PULLBACK_KEEPER": str(self.keeper),

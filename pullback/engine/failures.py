@@ -9,9 +9,16 @@ from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from pullback.core.bounded import Bounded
+from pullback.core.devices import processes
+from pullback.core.errors import DeviceError
 
 # Only one failure of a call is reported; those of other host calls of the same call that ran at once stay until room is needed.
 MAX_WAITING = 64
@@ -21,6 +28,27 @@ _postponed: deque[BaseException] = deque(maxlen=MAX_WAITING)  # programs in whic
 _numbers = itertools.count()
 _MARK = re.compile(r"HostCallFailed: pullback's failure number (\d+)$", re.MULTILINE)
 _INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
+
+
+class HostCall(threading.local):
+    """The host call that this thread is in.
+
+    Attributes:
+        by_several: whether it is one of a program on several devices.
+    """
+
+    by_several = False
+
+    def check_free(self) -> None:
+        """Raise if a program on several devices waits for this thread: another one would wait for that for ever."""
+        if self.by_several:
+            raise DeviceError(
+                "A Python function that a program on several devices calls is to run another one, which runs when the first has"
+                " ended: they would wait for each other. Compute that before, or in the program itself."
+            )
+
+
+host_call = HostCall()
 
 
 class HostCallFailed(Exception):
@@ -37,6 +65,29 @@ def stand_in(error: BaseException) -> HostCallFailed:
 def postpone(error: BaseException) -> None:
     """Keep an exception of a host call until the program has ended, which goes on: devices wait for each other in it."""
     _postponed.append(error)
+
+
+def guard(function: Callable[..., Any], made_up: Sequence[Any] | None) -> Callable[..., Any]:
+    """What XLA calls in place of a function, so that what that raises is raised as itself.
+
+    Arguments:
+        made_up: of a program on several devices, in shape and dtype, what is returned where the function fails.
+    """
+
+    def guarded(*values: Any) -> Any:
+        outer = host_call.by_several
+        try:
+            host_call.by_several = outer or made_up is not None
+            return function(*values)
+        except BaseException as error:
+            if made_up is None or processes.count > 1:  # other processes would not hear that what they get is made up
+                raise stand_in(error) from None
+            postpone(error)  # the other devices would wait for this one for ever
+            return tuple([np.zeros(one.shape, one.dtype) for one in made_up])
+        finally:
+            host_call.by_several = outer
+
+    return guarded
 
 
 def postponed() -> BaseException | None:

@@ -19,7 +19,7 @@ from pullback.core.source import Source
 from pullback.core.tracing import Trace, Tracer, ensure_compile_time_eval, type_of
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import Part, preferred
-from pullback.engine.failures import stand_in
+from pullback.engine.failures import guard
 from pullback.engine.partition import FIRST_ALONE, joined, mesh_of, mesh_text, note_of, partitions_text, sharding_of, spec_text
 from pullback.engine.strategy import cpu_settings
 from pullback.program.cost import Cost, cost, largest
@@ -278,13 +278,9 @@ class Lowering(Writer):
                 f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
             )
         count = len(operands)
-
-        def guarded(*values: Any) -> Any:
-            try:
-                return (*function(*values[:count]), _DONE)
-            except BaseException as error:
-                raise stand_in(error) from None
-
+        mesh = self.module.mesh
+        made_up = [*results, _DONE] if mesh is not None and mesh.size > 1 else None
+        guarded = guard(lambda *values: (*function(*values[:count]), _DONE), made_up)
         self.module.callbacks.append(guarded)
         outs = self.many(
             "stablehlo.custom_call",

@@ -37,7 +37,7 @@ from pullback.core.source import running_source
 from pullback.core.types import ArrayType
 from pullback.engine.backend import CompileOptions, Executable, JointCall, backend, backend_over, ranks_over, spanning
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
-from pullback.engine.failures import original, postponed
+from pullback.engine.failures import host_call, original, postponed
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.engine.partition import devices_of, sharding_of
@@ -199,7 +199,8 @@ def spread_array(array: Array, sharding: NamedSharding) -> Array:
     if there.spans and spanning.backend and not isinstance(array, ShardedArray):  # each takes its part of what all should have
         ranks = ranks_over(sharding.devices)
         digest = hashlib.sha256(np.ascontiguousarray(host).reshape(-1).view(np.uint8).data).hexdigest()
-        spanning.peers.agree_among(f"the values of {type} that is put on {sharding.place}", digest[:16], ranks)
+        what = f"values of {type} on {sharding.place} with digest {digest[:16]}"
+        spanning.peers.agree_among("what they put on devices", what, ranks)
     return ShardedArray(type, sharding, spread_out(there, host, type, sharding), lent=True)
 
 
@@ -330,6 +331,7 @@ class SpmdExecutable(XlaExecutable):
     def _run_with_peers(self, buffers: list[Any]) -> Sequence[Any]:
         """Run when all processes that are to run it have come to this call, and the program before has ended."""
         call = self.joint._replace(values=_values_among(buffers), source=running_source())
+        host_call.check_free()
         with self.backend.launching:
             postponed()  # of a call that was interrupted
             outs: Sequence[Any] = run_with_peers(lambda: self._begin(call, buffers))
@@ -355,6 +357,7 @@ class SpmdExecutable(XlaExecutable):
     def _run_in_turn(self, buffers: list[Any]) -> Sequence[Any]:
         """Run when the program before has ended. Where two whose devices wait for each other run at once on the CPU, each may
         hold threads that the other one needs: then XLA ends the process. A short one has ended when this returns."""
+        host_call.check_free()
         there = self.backend
         with there.launching:
             if there.running is not None and not is_ready(there.running):

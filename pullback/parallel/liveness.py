@@ -208,6 +208,11 @@ class Link:
         the service at whose end XLA would end this process."""
         self._closed.set()
 
+    def disown(self) -> None:
+        """In the child of a fork: the connection is the parent's, and ends with it."""
+        self.losses.gone = "this process is a fork of one of the world's, and has no part in it"
+        self.channel.connection.close()
+
     def close(self) -> None:
         """End the connection."""
         self._closed.set()

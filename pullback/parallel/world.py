@@ -36,12 +36,12 @@ class World:
 
     Attributes:
         place: which of them this is. link: to their keeper. stopping: whether they are to stop, and at which step.
-        agreement: on what they run together.
+        agreement: on what they run together. agreeing: held by who agrees on something else.
     """
 
     def __init__(self, place: Place, found: Meeting, limit: float | None = None) -> None:
         self.place, self.link = place, found.link
-        self.process = os.getpid()
+        self.process, self.agreeing = os.getpid(), threading.Lock()
         self.stopping = Stopping(self.link)
         self.agreement = Agreement(place.rank, found.about, found.listening, self.check_waiting, self.meet, limit)
 
@@ -71,8 +71,10 @@ class World:
         compare(subject, {rank: one.decode() for rank, one in zip(ranks, said, strict=True)})
 
     def agree_among(self, subject: str, value: str, among: Sequence[int]) -> None:
-        """As `agree`, of those processes that compute something together."""
-        self.agree(subject, value, among=among)
+        """As `agree`, of those processes that compute something together. The subject does not tell what is agreed on from
+        the same of others: threads take turns at it."""
+        with self.agreeing:
+            self.agree(subject, value, self.agreement.limit, among)
 
     def begin(self, call: JointCall, meanwhile: Callable[[], None]) -> None:
         """Return when all processes of a call are about to make the same one."""
@@ -133,8 +135,9 @@ def initialize(
         initialization_timeout: seconds in which all have to come.
         heartbeat_timeout_seconds: seconds without a sign of life after which a process counts as lost. A process whose end is
             seen, since its connections end, is lost at once. What process 0 says holds.
-        waiting_timeout: seconds that a call of a program which several processes run together waits for those that have not
-            come to it; then it raises `TimeoutError`. None for any time; after 10 s it is said on stderr who has not come.
+        waiting_timeout: seconds that a call of a program which several processes run together, or one that puts values on
+            their devices, waits for those that have not come to it; then it raises `TimeoutError`.
+            None for any time; after 10 s it is said on stderr who has not come.
         coordinator_bind_address: where process 0 listens, if that is not the coordinator's address.
 
     Raises:
@@ -180,6 +183,16 @@ def initialize(
         _worlds.append(world)
         atexit.register(_leave)
         watch_exits()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_disown)
+
+
+def _disown() -> None:
+    """The child of a fork does not speak for this process, nor keeps its connections when that has ended."""
+    for world in _worlds:
+        world.link.disown()
+        world.agreement.waiting = None  # the thread that waits is not here
+        world.agreement.close()
 
 
 def is_initialized() -> bool:

@@ -74,6 +74,13 @@ right()
 kept = x + 1.0
 differs(others, call=lambda: (given, more)[rank == last](kept))  # what was not begun has taken nothing
 np.testing.assert_array_equal(pb.parallel.gather(kept), host + 1.0)
+own = pb.make_mesh((count,), ("data",), devices=pb.devices()[:: -1 if rank == last else 1])
+differs(
+    "put on devices", f"rank 0 has values of f32[{count}] on", f"; rank {last} has values of f32[{2 * count}] on",
+    call=lambda: pb.device_put(np.zeros(count * (1 + (rank == last)), "float32"), rows),
+)  # fmt: skip
+differs(f"rank {last} has values of", call=lambda: pb.device_put(host, pb.NamedSharding(own, pb.P("data"))))
+right()
 
 # ---- who does not come ----
 if rank:

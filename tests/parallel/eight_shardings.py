@@ -423,6 +423,23 @@ def test_python_functions_run_once() -> None:
     assert seen == [28.0]
 
 
+def test_python_functions_that_fail_end_the_program() -> None:
+    """The devices that wait for the one that called it go on; and one that would run a program on these devices is refused."""
+    x = pb.device_put(np.arange(8, dtype="f4"), on(LINE, "x"))
+    total = pb.jit(pnp.sum)
+
+    def fails(value: Any) -> Any:
+        raise KeyError("the value")
+
+    for function, error in ((fails, KeyError), (lambda value: np.asarray(total(x)), pb.errors.DeviceError)):
+        f = pb.jit(
+            lambda x, function=function: pb.pure_callback(function, pb.ArrayType((), "float32"), pnp.sum(x)) + pnp.sum(x)
+        )
+        with pytest.raises(error):
+            f(x)
+        assert float(total(x)) == 28.0
+
+
 def test_inspection() -> None:
     x = pb.device_put(np.ones((8, 8), "f4"), on(GRID, "data"))
     lowered = pb.jit(lambda x: x @ x.T).lower(x)

@@ -122,3 +122,8 @@ def test_the_keeper_ends_with_the_processes(tmp_path):
     while os.path.exists(f"/proc/{keeper}") and time.monotonic() < until:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{keeper}")
+
+
+def test_a_world_inside_of_one_that_was_formed_anew(tmp_path):
+    script = "d.initialize()\nprint(d.process_count(), d.elastic.epoch())"
+    assert launch(tmp_path, script, 2, PULLBACK_EPOCH="1").by_rank == {rank: ["2 0"] for rank in range(2)}

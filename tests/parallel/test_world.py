@@ -162,6 +162,83 @@ def test_who_exits_is_lost_with_the_code(tmp_path, end, said, status):
     assert found.by_rank == {0: [said], 1: ["ends"]} and found.returncode == status, found.stderr
 
 
+CLEANS = """
+def main():
+    try:
+        sys.exit(3)
+    finally:
+        pass
+main()
+"""
+CATCHES = """
+def main():
+    try:
+        sys.exit(3)
+    except SystemExit:
+        pass
+main()
+raise SystemExit
+"""
+THREAD = """
+import threading
+thread = threading.Thread(target=sys.exit, args=(3,))
+thread.start()
+thread.join()
+raise SystemExit
+"""
+HOW = {
+    "nothing around it": ("sys.exit(3)", "ended with exit code 3"),
+    "a function that cleans up": (CLEANS, "ended with exit code 3"),
+    "caught in a function": (CATCHES, "has finished"),
+    "of a thread": (THREAD, "has finished"),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_an_exit_leaves_the_program_or_does_not(tmp_path, how):
+    """Nothing in the program may make it an exit that others hear of but its being one."""
+    ends, said = HOW[how]
+    script = "d.initialize()\nif rank == 0:\n    try:\n        d.barrier()\n    except pb.errors.WorldError as error:\n"
+    script += "        print(error)\n    raise SystemExit\n" + ends
+    assert said in launch(tmp_path, script, 2).by_rank[0][0]
+
+
+FORKS = """
+import contextlib, pathlib
+seen = pathlib.Path(__file__).with_name("seen")
+d.initialize()
+if rank and os.fork() == 0:
+    try:
+        d.barrier()
+    except pb.errors.WorldError as error:
+        print(error)
+    while not seen.exists():
+        time.sleep(0.01)
+    os._exit(0)
+if rank:
+    d.get_value("go", timeout=None)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    d.barrier("early", timeout=0.5)
+except TimeoutError as error:
+    print(error)
+d.set_value("go", "")
+try:
+    d.barrier()
+except pb.errors.WorldError as error:
+    print(error)
+finally:
+    seen.touch()
+"""
+
+
+def test_a_fork_has_no_part_in_the_world(tmp_path):
+    """It can neither come to a barrier in the name of its parent, nor keep the others from seeing that this has ended."""
+    found = launch(tmp_path, FORKS, 2, "--elastic")
+    assert "is a fork of one of the world's" in found.by_rank[1][0], found.stderr
+    assert "Rank 1 did not come to barrier 'early'" in found.by_rank[0][0] and "has ended" in found.by_rank[0][1]
+
+
 def test_an_exit_that_is_caught_is_none(tmp_path):
     script = """
     d.initialize()
