@@ -139,6 +139,38 @@ def test_tangents_of_constants_are_seen_by_the_owner():
     check_staged(lambda x: [vmap(inner)(x)], [as_array(X)], "jvp of a constant")
 
 
+SHARED = {
+    "psum": (lambda z: lax.psum(z * z, "i"), lambda w: 4 * w**2),
+    "pmean": (lambda z: lax.pmean(z * z, "i"), lambda w: w**2),
+    "all_gather": (lambda z: lax.all_gather(z * z, "i").sum(0), lambda w: 4 * w**2),
+    "ppermute": (lambda z: lax.ppermute(z * z, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]), lambda w: w**2),
+    "psum_scatter": (lambda z: lax.psum_scatter(pb.numpy.stack([z * z] * 4), "i"), lambda w: 4 * w**2),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize("outside", ["grad", "jvp", "vmap"])
+def test_tangents_of_what_all_share_are_seen_by_the_owner(name, outside):
+    """Inside the vmap a forward derivative at a value that only a transformation outside of it traces."""
+    function, expected = SHARED[name]
+    rule = pb.custom_jvp(function)
+    rule.defjvp(lambda primals, tangents: pb.jvp(function, primals, tangents))
+    w = np.array([1.5, -0.5, 2.0])
+
+    def by(inner):
+        return lambda w: (pb.vmap(inner, in_axes=(None, 0), axis_name="i")(w, np.arange(4.0))).sum()
+
+    tangents = by(lambda w, _: pb.jvp(function, (w,), (w,))[1])  # twice the value, since that is a square
+    if outside == "vmap":
+        found, wanted = pb.vmap(tangents)(np.stack([w, -w, 3 * w])), 8 * expected(w).sum() * np.array([1, 1, 9])
+    elif outside == "jvp":
+        found, wanted = pb.jvp(tangents, (w,), (w,))[1], 16 * expected(w).sum()
+    else:
+        found, wanted = pb.grad(tangents)(w), 16 * expected(w) / w
+        np.testing.assert_allclose(pb.grad(by(lambda w, _: rule(w)))(w), wanted / 2, rtol=1e-6)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_axis_index():
     def index(x):
         return mul(x, convert_element_type(c.over("i", c.axis_index), new_dtype=np.dtype(np.float64)))
