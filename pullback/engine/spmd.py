@@ -363,18 +363,29 @@ class SpmdExecutable(XlaExecutable):
             if there.running is not None and not is_ready(there.running):
                 wait_for(there.running)
             postponed()  # of a call that was interrupted
+            if self.calls_host and not self.handlers:
+                self._end(self._begun_for_effect(buffers))
+                return []
             outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
-            if self.calls_host and outs:
+            if self.calls_host:
                 self._end(outs[-1])
             elif self.is_short and outs:
                 outs[-1].block_until_ready()
         return outs
 
+    def _begun_for_effect(self, buffers: list[Any]) -> Any:
+        """Begin what calls Python functions and has no result; a token, which is there when it has ended."""
+        begun = self.raw.execute_sharded([*self.constants, *buffers], with_tokens=True)
+        token = begun.consume_token()
+        begun.consume_with_handlers([])
+        return token
+
     def _end(self, last: Any) -> None:
         """Wait until a program has ended that calls Python functions. What one of them raised is raised as itself."""
         try:
-            (wait_for_peers if self.backend.spans else wait_for)(last)
+            if self.handlers:  # a token cannot be asked whether it is there
+                (wait_for_peers if self.backend.spans else wait_for)(last)
             last.block_until_ready()
         except Exception as error:
             failure = postponed() or original(error)

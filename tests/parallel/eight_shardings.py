@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -438,6 +439,23 @@ def test_python_functions_that_fail_end_the_program() -> None:
         with pytest.raises(error):
             f(x)
         assert float(total(x)) == 28.0
+
+
+def test_python_functions_of_programs_without_results() -> None:
+    x = pb.device_put(np.arange(8, dtype="f4"), on(LINE, "x"))
+    seen: list[float] = []
+
+    def sees(values: Any) -> None:
+        time.sleep(0.05)
+        seen.append(float(np.sum(values)))
+
+    def fails(values: Any) -> None:
+        raise KeyError("the value")
+
+    pb.jit(lambda x: pb.debug.callback(sees, x))(x)
+    assert seen == [28.0]
+    with pytest.raises(KeyError):
+        pb.jit(lambda x: pb.debug.callback(fails, x))(x)
 
 
 def test_inspection() -> None:
