@@ -217,19 +217,30 @@ def with_placeholders(tree: Any, trees: Trees = OWN_TREES) -> Any:
 
 
 def _placeholder(leaf: Any) -> Any:
+    sharding: Any
     if isinstance(leaf, ArrayType):
-        plain = leaf.with_dtype(entering(leaf.dtype), leaf.weak).placed(None, leaf.varying)
-        return Array(plain, None) if leaf.sharding is None else ShardedArray(plain, leaf.sharding, None)  # type: ignore[arg-type]
-    if isinstance(leaf, (Tracer, Ref)) or not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or find_converter(type(leaf)):
+        plain, sharding = leaf.with_dtype(entering(leaf.dtype), leaf.weak).placed(None, leaf.varying), leaf.sharding
+    elif _has_type(leaf) and not isinstance(leaf, (Tracer, Ref)) and not find_converter(type(leaf)):
+        plain = ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+        sharding = _sharding_of(leaf, plain)
+    else:
         return leaf
-    plain = ArrayType(leaf.shape, requested(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+    return Array(plain, None) if sharding is None else ShardedArray(plain, sharding, None)
+
+
+def _has_type(leaf: Any) -> bool:
+    return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+
+def _sharding_of(leaf: Any, type: ArrayType) -> Any:
+    """How an array lies that something stands for; None where nothing, or one device, is said."""
     sharding = getattr(leaf, "sharding", None)
     if sharding is None or isinstance(sharding, SingleDeviceSharding):
-        return Array(plain, None)
+        return None
     if not isinstance(sharding, NamedSharding):
         raise TypeError(f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding.")
-    sharding.shard_shape(plain.shape)  # raises if it does not divide such an array
-    return ShardedArray(plain, sharding, None)
+    sharding.shard_shape(type.shape)  # raises if it does not divide such an array
+    return sharding
 
 
 def call_paths(fun: Function, args: Sequence[Any], kwargs: dict[str, Any], trees: Trees = OWN_TREES) -> list[str]:

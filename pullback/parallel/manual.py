@@ -41,6 +41,7 @@ from pullback.parallel.varying import Names, Settled, flags_of, names_in, settle
 from pullback.program.program import Program
 from pullback.stablehlo.writer import TensorType
 from pullback.transforms.derive import (
+    LinearizedProgram,
     active_terms,
     batch_program,
     dependent_outputs,
@@ -165,9 +166,7 @@ class shard_map(Rules):
     def linearize(primals, active, *, program, in_specs, out_specs, **over):
         over = Over(**over)
         with inside(over):
-            halves = with_what_is_read(
-                over, linearize_program(program, tuple([int(flag) for flag in active])), in_specs, active
-            )
+            halves = linearized(over, program, in_specs, active)
             forward, specs = stacked_residuals(over, halves.forward, in_specs, len(out_specs))
             tangent = unstacked_residuals(over, halves, specs, len(out_specs))
         found = bind_map(over, forward, primals, in_specs, (*out_specs, *specs))
@@ -262,8 +261,9 @@ def pushed(order: Any, primals: Any, series: Any, *, program: Program, in_specs:
     return tuple(found[: len(out_specs)]), series_of(found[len(out_specs) :], nonzero, order)
 
 
-def with_what_is_read(over: Over, halves: Any, in_specs: Specs, active: Sequence[bool]) -> Any:
-    """A linearized Program that keeps only what its tangent half reads once it is known what varies."""
+def linearized(over: Over, program: Program, in_specs: Specs, active: Sequence[bool]) -> LinearizedProgram:
+    """`linearize_program`, which keeps only what the tangent half reads once it is known what varies."""
+    halves = linearize_program(program, tuple([int(flag) for flag in active]))
     ins = [over.axes_of(spec) for spec in in_specs]
     outs = settled(halves.forward, over.manual, tuple(ins), over.check).outs
     flags = [(ins if place == "input" else outs)[index] for place, index in halves.residuals]

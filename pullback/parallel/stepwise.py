@@ -33,6 +33,12 @@ from pullback.program.equality import param_key
 from pullback.program.program import programs_in
 from pullback.program.provenance import Recorder
 
+
+def another(value: Any) -> Any:
+    """The same value as another object, of which other things are noted."""
+    return reshape(value, new_sizes=type_of(value).shape)
+
+
 SUM: Any = psum  # the decorator has made it a Primitive
 
 
@@ -103,7 +109,7 @@ class Device(Recorder):
         if not axes:
             return values
         with staging.setting(self.around):
-            others = [reshape(value, new_sizes=type_of(value).shape) for value in values]
+            others = [another(value) for value in values]
         return [self.note(other, self.varying(value) | axes) for other, value in zip(others, values)]
 
     def between(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -133,7 +139,7 @@ class Device(Recorder):
             with staging.setting(self.around):
                 value = bind(primitive, (value, *others, like), {"axes": rest})
         elif value is args[0]:
-            value = reshape(value, new_sizes=type_of(value).shape)  # another object: of this one other things are noted
+            value = another(value)
         return self.note(value, before | axes if primitive is pvary_over_varying else before)
 
     def run(self, function: Callable[[], Any], owners: Any) -> None:
@@ -224,7 +230,7 @@ class Team:
         for number, device in enumerate(members):
             device.answer = out if batched is None else out[number]
             if batched is None:
-                device.answer = reshape(out, new_sizes=type_of(out).shape)
+                device.answer = another(out)
 
     def key(self, device: Device) -> Any:
         """What must be the same for all devices in an operation between them. None for one that has returned."""

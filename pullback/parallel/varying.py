@@ -22,7 +22,7 @@ from pullback.core.errors import ShardingError
 from pullback.core.source import source_text
 from pullback.ops.collective import axis_index, pmax, pmin, ppermute, psum, pvary
 from pullback.ops.varying import aligned, psum_over_varying, pvary_over_varying
-from pullback.parallel.agreement import Disagreement, differ
+from pullback.parallel.predicates import Disagreement, differ
 from pullback.program.program import Atom, Equation, Program, Variable, programs_in
 from pullback.transforms.derive import Flags, united
 from pullback.transforms.simplify import drop_dead_code, pruned
@@ -72,11 +72,13 @@ def varied_outputs(found: Settled, names: Names, wanted: Sequence[int]) -> Progr
     """The Program with its outputs taken to vary along axes: devices that share a result have cotangents of their own for it,
     where each of them has a part of the whole."""
     added = [all_of & ~own for own, all_of in zip(found.outs, wanted, strict=True)]
-    return _with_outputs(found.program, pvary, names, added) if any(added) else found.program
+    return _with_outputs(found.program, pvary, names, added)
 
 
 def _with_outputs(program: Program, primitive: Any, names: Names, wanted: Sequence[int]) -> Program:
     """The Program with an operation applied to each output over its axes."""
+    if not any(wanted):
+        return program
     equations, outs = list(program.equations), []
     for atom, flags in zip(program.outputs, wanted, strict=True):
         for name in names_in(names, flags):
@@ -122,8 +124,11 @@ def refuse_meetings(programs: Sequence[Program], names: Names, apart: int, holde
 
 def _met(equation: Equation) -> str:
     """An operation between devices in words."""
-    where = "" if equation.source is None else f" at {source_text(equation.source)}"
-    return f"{equation.primitive.name} over {equation.params['axis_name']!r}{where}"
+    return f"{equation.primitive.name} over {equation.params['axis_name']!r}{_at(equation)}"
+
+
+def _at(equation: Equation) -> str:
+    return "" if equation.source is None else f" at {source_text(equation.source)}"
 
 
 class _Settling:
@@ -152,7 +157,7 @@ class _Settling:
             self.equations.append(equation)
             self.flags[equation.outputs[0]] = own[1]
             return
-        if primitive is aligned or (primitive is pvary and own[0] & flags_of(self.names, [params["axis_name"]])):
+        if primitive is aligned:
             self.stands(equation, equation.inputs[0], own[0])
             return
         if primitive is custom_pullback and params["pullback"].rules.jvp is None:
@@ -256,11 +261,10 @@ class _Settling:
             return None
         inside = list(meetings(list(programs_in(equation.params)), self.names, apart))
         along = any_of([axes for _, axes in inside])
-        where = "" if equation.source is None else f" at {source_text(equation.source)}"
         if not along:
             return None
         said = (
-            f"{equation.primitive.name}{where}: its predicate differed between devices along"
+            f"{equation.primitive.name}{_at(equation)}: its predicate differed between devices along"
             f" {', '.join(map(repr, names_in(self.names, along)))}, but {_met(inside[0][0])} is in it, for which some"
             " would wait for ever. Apply it outside, or make the predicate agree first (pb.lax.psum, pmax)."
         )

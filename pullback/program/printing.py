@@ -138,10 +138,8 @@ class _Printer:
                 self.batch_axes.update(batch_axes_of(program))
             self.batch_axes.update(batch_axes)
         self.labels: dict[int, str] = {}
-        lie = [variable.sharding for variable in root.inputs]
-        self.is_planned = any(
-            [one is not None and not getattr(one, "devices", None) for one in lie]
-        )  # for devices that are not there
+        lie = [variable.sharding for variable in root.inputs if variable.sharding is not None]
+        self.is_planned = not all([getattr(one, "devices", ()) for one in lie])  # for devices that are not there
 
     def program(self, program: Graph, indent: str) -> str:
         names = name_variables(program)
