@@ -283,11 +283,9 @@ class Jaxlib:
         collectives = self.jax.make_gloo_tcp_collectives(client, hostname=host)
         return client, {"distributed_client": client, "node_id": rank, "collectives": collectives}
 
-    def prepare_lapack(self, text: str, platform: str) -> None:
-        """What a module needs that calls LAPACK, compiled before or not. Raises `NotImplementedError` where it cannot run."""
+    def prepare_lapack(self, text: str) -> None:
+        """What a module needs that calls LAPACK, compiled before or not."""
         if '"lapack_' in text:
-            if platform != "cpu":
-                raise NotImplementedError(f"This program calls LAPACK, which runs on the CPU only, not on {platform!r}.")
             _ = self.lapack
 
     def plugin(self, name: str, library: str, prepare: Callable[[Any], None]) -> Any:

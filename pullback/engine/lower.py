@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -267,16 +267,8 @@ class Lowering(Writer):
             function: takes NumPy arrays, valid during the call only, and returns one for each of `results`.
             pure: whether it has no effect, so that its call has no place in that order, and may be dropped.
         """
-        if self.portable:
-            place = "" if self.origin is None else f", at {self.origin.file}:{self.origin.line}"
-            raise ExportError(
-                f"its operation {self.applied[0].name} calls Python{place}, which is not where it will be loaded. Leave it"
-                " out of what is exported: compute it before or after, and pass the result as an argument."
-            )
-        if self.platform != "cpu":
-            raise NotImplementedError(
-                f"Python functions can be called back from programs on the CPU only, not on {self.platform!r}."
-            )
+        if self.portable or self.platform != "cpu":
+            self.refuse("calls Python")
         count = len(operands)
         mesh = self.module.mesh
         made_up = [*results, _DONE] if mesh is not None and mesh.size > 1 else None
@@ -296,6 +288,21 @@ class Lowering(Writer):
             self.module.effects += 1
             self._last_host_call = self.lines, outs[-1]
         return outs[:-1]
+
+    def refuse(self, why: str) -> NoReturn:
+        """Raise the error that the operation that is written cannot run where the module will, because of what it does.
+
+        Raises:
+            ExportError: the module is written for other processes. NotImplementedError: it is for another platform.
+        """
+        place = "" if self.origin is None else f", at {self.origin.file}:{self.origin.line}"
+        cause, cure = (
+            f"operation {self.applied[0].name} {why}{place}, which",
+            "compute it before or after, and pass the result.",
+        )
+        if self.portable:
+            raise ExportError(f"its {cause} is not where it will be loaded. Leave it out of what is exported: {cure}")
+        raise NotImplementedError(f"The {cause} programs can do on the CPU only, not on {self.platform!r}: {cure}")
 
     def once(self, count: int) -> str:
         """The attribute of an operation with so many results that runs on the first device of the mesh alone, where the

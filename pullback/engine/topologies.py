@@ -189,7 +189,7 @@ def _gpu_config(target: Target) -> str:
 def _compile(platform: str, program: Program, donated: Sequence[bool], devices: Sequence[Any]) -> Any:
     lib = jaxlib()
     lowered = lower_program(program, platform, donated)
-    lib.prepare_lapack(lowered.text, platform)
+    lib.prepare_lapack(lowered.text)
     options = lib.compile_options(tuple(lowered.options.items()), lowered.extra, devices)
     if platform != "cpu":
         return lib.compile_absent(lowered.text, devices, options)

@@ -320,7 +320,7 @@ class XlaBackend(Backend):
 
     def _load(self, lowered: Lowered, options: CompileOptions) -> Any:
         """XLA's executable for a module: from memory, from disk, or compiled now."""
-        jaxlib().prepare_lapack(lowered.text, self.platform)
+        jaxlib().prepare_lapack(lowered.text)
         if lowered.callbacks:  # it holds Python functions, so it is nobody else's
             return self.translate(lowered, options)
         key = disk.digest(generation_inputs(self, lowered, options))

@@ -41,7 +41,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 
     Raises:
         TypeError: `fun` is not jitted. ValueError: a platform is not known.
-        ExportError: it calls Python (docs/export.md lists the functions that do), or LAPACK on another platform than the CPU.
+        ExportError: it calls Python (docs/export.md lists the functions that do), or for another platform what only LAPACK has.
 
     Example:
         >>> import pullback as pb

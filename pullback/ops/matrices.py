@@ -15,7 +15,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
-from pullback.ops import compare, small_matrices
+from pullback.ops import compare, plain_matrices, without_lapack
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
 from pullback.ops.complex import conj, real
@@ -75,12 +75,14 @@ def part_dtype(dtype):
 
 
 def product(*factors: Any) -> Any:
-    """The matrix product of stacks of one batch shape, from the left to the right."""
+    """The matrix product of stacks of one batch shape, from the left to the right, on all devices to the precision of the
+    dtype."""
     out, *rest = factors
     for factor in rest:
         ndim = type_of(out).ndim
         batch = tuple(range(ndim - 2))
-        out = dot_general(out, factor, dimension_numbers=(((ndim - 1,), (ndim - 2,)), (batch, batch)))
+        numbers = (((ndim - 1,), (ndim - 2,)), (batch, batch))
+        out = dot_general(out, factor, dimension_numbers=numbers, precision="HIGHEST")
     return out
 
 
@@ -231,7 +233,9 @@ def call_lapack(write, name, operands, results, batch, aliases=None, **flags):
     if not all([math.prod(value.shape) for value in operands]):
         return [write.constant(0, type) for type in results]
     if write.platform == "native":
-        return small_matrices.written(write, name, operands, results, flags)
+        return plain_matrices.written(write, name, operands, results, flags)
+    if write.platform != "cpu":
+        return without_lapack.written(write, name, operands, results, flags)
     letter = _LETTERS[operands[0].dtype]
     name = _HERMITIAN.get(name, name) if letter in "cz" else name
     given = [f"{key} = {ord(flag)} : ui8" if isinstance(flag, str) else f"{key} = {flag} : i32" for key, flag in flags.items()]

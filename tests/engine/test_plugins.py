@@ -13,7 +13,6 @@ import pullback as pb
 from pullback.core.errors import DeviceError, NoDevices, PluginMissing
 from pullback.engine import plugins
 from pullback.engine.jaxlib import jaxlib
-from pullback.engine.lower import lower_program
 from pullback.engine.plugins import Plugin
 
 VERSION = ".".join(map(str, plugins.parse_version(jaxlib().version)))
@@ -282,14 +281,6 @@ def test_another_default_platform():
 def test_a_default_platform_that_does_not_exist():
     found = run("import pullback as pb; pb.jit(lambda x: x + 1.0)(1.0)", PULLBACK_PLATFORM="abacus")
     assert "DeviceError: There is no platform 'abacus'" in found.stderr
-
-
-def test_lapack_is_the_cpus():
-    program = pb.xpr(lambda x: pb.numpy.linalg.svd(x)[1], pb.ArrayType((3, 3), "float32"))
-    text = lower_program(program, "cpu").text
-    jaxlib().prepare_lapack(text, "cpu")
-    with pytest.raises(NotImplementedError, match="on the CPU only, not on 'cuda'"):
-        jaxlib().prepare_lapack(text, "cuda")
 
 
 # ---- the real plugin, where it is installed -----------------------------------------------------------------------------

@@ -1,7 +1,9 @@
-"""Factorizations of small matrices in plain operations, for code that cannot call LAPACK: what its kernels return.
+"""Factorizations in plain operations, for code that cannot call LAPACK: what its kernels return. The native tier takes them for
+small matrices, other platforms than the CPU for all.
 
 Each takes one step a column, in which a whole matrix changes at once; a stack of matrices takes them together. Source: Golub
-and Van Loan, "Matrix Computations" (4th edition, 2013), algorithms 3.1.3, 3.4.1 and 4.2.1.
+and Van Loan, "Matrix Computations" (4th edition, 2013), algorithms 3.1.3, 3.4.1, 4.2.1 and 5.2.1; reflections are made as by
+LAPACK's `larfg`.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from pullback.ops.formulas import Written, joined
 from pullback.stablehlo.writer import TensorType, i64s
 
 UNROLLED = 4  # columns, up to which each step is written by itself
-LARGEST = {4: 64, 8: 48}  # columns, by the bytes of a real number; with more of them LAPACK is quicker by far
+LARGEST = {4: 64, 8: 48}  # columns natively, by the bytes of a real number; with more of them LAPACK is quicker by far
 
 
-class _Stack:
+class Stack:
     """How matrices of one shape are taken apart, and vectors made such matrices. The axes in front are a stack's."""
 
     def __init__(self, write, shape):
@@ -48,7 +50,7 @@ class _Stack:
     def entry(self, line, place):
         """Element number `place` of vectors."""
         row = self.write.op("stablehlo.reshape", [line.value], _with_row(line.value.type))
-        out = _Stack(self.write, row.shape).line(Written(self.write, row), place, -1).value
+        out = Stack(self.write, row.shape).line(Written(self.write, row), place, -1).value
         return Written(self.write, self.write.op("stablehlo.reshape", [out], TensorType(row.shape[:-2], row.dtype)))
 
     def along(self, number, line):
@@ -63,6 +65,10 @@ class _Stack:
     def number(self, place):
         """A place as matrices of it."""
         return place if isinstance(place, int) else Written(self.write, self.write.broadcast(place, self.shape))
+
+    def numbers(self, place, like):
+        """A place as vectors of it."""
+        return place if isinstance(place, int) else Written(self.write, self.write.broadcast(place, like.value.shape))
 
     def reduced(self, name, x, init, axes):
         return Written(self.write, self.write.reduce(name, x.value, init, [len(self.shape) + axis for axis in axes]))
@@ -91,48 +97,48 @@ def _with_row(type):
     return TensorType((*type.shape[:-1], 1, type.shape[-1]), type.dtype)
 
 
-def _conjugate(x):
+def conjugate(x):
     return joined(x.real, -x.imag) if x.dtype.kind == "c" else x
 
 
-def _real(x):
+def real(x):
     return x.real if x.dtype.kind == "c" else x
 
 
-def _as(x, dtype):
+def as_dtype(x, dtype):
     return x if x.dtype == dtype else x.astype(dtype)
 
 
 def _cholesky(write, x, results, uplo):
-    at = _Stack(write, x.value.shape)
+    at = Stack(write, x.value.shape)
     rows, columns = at.places(-2), at.places(-1)
     count = x.value.shape[-1]
 
     def step(j, carry):
         (a,) = carry
         own = at.line(a, j, -1)
-        pivot = _as(np.sqrt(_real(at.entry(own, j))), x.dtype)
+        pivot = as_dtype(np.sqrt(real(at.entry(own, j))), x.dtype)
         line = own / at.along(pivot, own)
         own, here = at.spread(line, -2), at.number(j)
-        product = own * _conjugate(at.spread(line, -1))
+        product = own * conjugate(at.spread(line, -1))
         return [np.where(columns == here, own, np.where(columns > here, a - product, a))]
 
     def real_diagonal(a):
-        return np.where(rows == columns, _as(_real(a), a.dtype), a) if a.dtype.kind == "c" else a
+        return np.where(rows == columns, as_dtype(real(a), a.dtype), a) if a.dtype.kind == "c" else a
 
     (out,) = at.steps(count, [real_diagonal(x)], step)
-    fine = at.reduced("stablehlo.and", (rows != columns) | (_real(out) > 0), True, (-2, -1))
+    fine = at.reduced("stablehlo.and", (rows != columns) | (real(out) > 0), True, (-2, -1))
     return [real_diagonal(out), np.where(fine, *[Written(write, write.constant(n, results[1])) for n in (0, 1)])]
 
 
 def _triangular(write, a, b, results, side, uplo, trans_x, diag):
     left, lower = side == "L", uplo == "L"
     if trans_x == "C":
-        a = _conjugate(a)
+        a = conjugate(a)
     if (trans_x != "N") == left:  # with x on the right, x a = b is a^T x^T = b^T
-        a, lower = _transposed(a), not lower
-    b = b if left else _transposed(b)
-    at, of_a, count = _Stack(write, b.value.shape), _Stack(write, a.value.shape), a.value.shape[-1]
+        a, lower = transposed(a), not lower
+    b = b if left else transposed(b)
+    at, of_a, count = Stack(write, b.value.shape), Stack(write, a.value.shape), a.value.shape[-1]
     rows = at.places(-2)
 
     def step(turn, carry):
@@ -149,17 +155,17 @@ def _triangular(write, a, b, results, side, uplo, trans_x, diag):
         return [np.where(rows == here, solved, np.where(rows > here if lower else rows < here, left_over, x))]
 
     (out,) = at.steps(count, [b], step)
-    return [out if left else _transposed(out)]
+    return [out if left else transposed(out)]
 
 
-def _transposed(x):
+def transposed(x):
     order = [*range(len(x.value.shape) - 2), len(x.value.shape) - 1, len(x.value.shape) - 2]
     shape = tuple([x.value.shape[axis] for axis in order])
     return Written(x.write, x.write.op("stablehlo.transpose", [x.value], TensorType(shape, x.dtype), permutation=i64s(order)))
 
 
-def _lu(write, x, results):
-    at, (_, pivots, status) = _Stack(write, x.value.shape), results
+def lu(write, x, results):
+    at, (_, pivots, status) = Stack(write, x.value.shape), results
     rows, columns = at.places(-2), at.places(-1)
     turns = Written(write, write.op("stablehlo.iota", [], pivots, iota_dimension=f"{len(pivots.shape) - 1} : i64"))
 
@@ -168,8 +174,7 @@ def _lu(write, x, results):
         here, column = at.number(j), at.line(a, j, -1)
         size = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)
         below = at.line(rows, 0, -1)
-        where = j if isinstance(j, int) else Written(write, write.broadcast(j, below.value.shape))
-        size = np.where(below >= where, size, -1)
+        size = np.where(below >= at.numbers(j, below), size, -1)
         other = _first_largest(write, size)
         chosen = rows == at.spread(other, None)
         up = at.spread(at.reduced("stablehlo.add", np.where(chosen, a, 0), 0, (-2,)), -1)
@@ -179,8 +184,7 @@ def _lu(write, x, results):
         own = at.spread(at.line(a, j, -1), -2)
         own = np.where(pivot == 0, own, own / pivot)
         rest = np.where(columns == here, own, np.where(columns > here, a - own * up, a))
-        turn = here if isinstance(j, int) else Written(write, write.broadcast(j, pivots.shape))
-        return [np.where(rows > here, rest, a), np.where(turns == turn, at.along(other + 1, found), found)]
+        return [np.where(rows > here, rest, a), np.where(turns == at.numbers(j, turns), at.along(other + 1, found), found)]
 
     start = [x, Written(write, write.constant(0, pivots))]
     return [*at.steps(pivots.shape[-1], start, step), Written(write, write.constant(0, status))]
@@ -195,11 +199,52 @@ def _first_largest(write, x):
     return Written(write, write.reduce("stablehlo.minimum", found.value, np.iinfo(np.int32).max, (last,)))
 
 
-_KERNELS = {"potrf": _cholesky, "trsm": _triangular, "getrf": _lu}
+def qr(write, x, results):
+    at, taus = Stack(write, x.value.shape), results[1]
+    rows, columns = at.places(-2), at.places(-1)
+    below = at.line(rows, 0, -1)
+    turns = Written(write, write.op("stablehlo.iota", [], taus.of(INT32), iota_dimension=f"{len(taus.shape) - 1} : i64"))
+
+    def step(j, carry):
+        a, found = carry
+        here = at.number(j)
+        place, turn = (
+            j if isinstance(j, int) else Written(write, write.broadcast(j, one.value.shape)) for one in (below, turns)
+        )
+        own = at.line(a, j, -1)
+        first, rest = at.entry(own, j), np.where(below > place, own, 0)
+        length = _length(write, np.where(below >= place, own, 0))
+        done = _length(write, rest) == 0
+        if x.dtype.kind == "c":
+            done = done & (first.imag == 0)
+        end = as_dtype(np.where(done, real(first), -np.copysign(length, real(first))), x.dtype)
+        tau = np.where(done, 0, (end - first) / np.where(done, 1, end))
+        vector = np.where(below == place, 1, rest / at.along(np.where(done, 1, first - end), rest))
+        spread = at.spread(vector, -2)
+        inner = at.spread(at.reduced("stablehlo.add", conjugate(spread) * a, 0, (-2,)), -1)
+        changed = a - at.spread(conjugate(tau), None) * spread * inner
+        kept = np.where(rows == here, at.spread(end, None), np.where(rows > here, spread, a))
+        a = np.where(columns == here, kept, np.where(columns > here, changed, a))
+        return [a, np.where(turns == turn, at.along(tau, found), found)]
+
+    return at.steps(taus.shape[-1], [x, Written(write, write.constant(0, taus))], step)
+
+
+def _length(write, x):
+    """The Euclidean lengths of vectors, scaled so that no square overflows."""
+    last = (len(x.value.shape) - 1,)
+    size = np.abs(x)
+    most = Written(write, write.reduce("stablehlo.maximum", size.value, 0, last))
+    most = np.where(most == 0, 1, most)
+    scaled = size / Written(write, write.broadcast(most.value, size.value.shape, range(last[0])))
+    return most * np.sqrt(Written(write, write.reduce("stablehlo.add", (scaled * scaled).value, 0, last)))
+
+
+_KERNELS = {"potrf": _cholesky, "trsm": _triangular, "getrf": lu}
 
 
 def written(write, name, operands, results, flags):
-    """The results of LAPACK's kernel `name`, of matrices that are small enough."""
+    """The results of LAPACK's kernel `name` on the native tier, of matrices that are small enough."""
     if name not in _KERNELS:
         write.refuse(f"calls LAPACK's {name}")
     largest = LARGEST[operands[0].dtype.itemsize // (2 if operands[0].dtype.kind == "c" else 1)]
