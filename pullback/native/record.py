@@ -13,7 +13,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -284,8 +284,7 @@ class Recorder(Lowering):
     def host_call(self, *given: Any, **options: Any) -> list[Value]:
         raise Refused(f"{self.source} calls a Python function")
 
-    def refuse(self, why: str) -> None:
-        """Leave the Program to XLA, because of the primitive that is written."""
+    def refuse(self, why: str) -> NoReturn:
         raise Refused(f"{self.source} {why}")
 
     def _equation(self, equation: Equation, atoms: Sequence[Any]) -> Any:
