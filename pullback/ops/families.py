@@ -143,9 +143,15 @@ def reducing(combine, name, start):
         wide = primitive.accumulation(x.dtype) if primitive.accumulation else x.dtype
         first = start(wide) if makes_start else start
         how = OPERATIONS[combine] if kind(wide) == "c" else name  # XLA's extremes of complex numbers compare real parts alone
-        return write.convert(write.reduce(how, write.convert(x, wide), first, axes), x.dtype)
+        x, own = write.convert(x, wide), x.dtype
+        if callable(how) or (how in _BITWISE and (kind(wide) != "b" or combine is np.bitwise_xor)):
+            x = write.whole(x, axes)  # between devices XLA cannot combine like this
+        return write.convert(write.reduce(how, x, first, axes), own)
 
     return evaluate, lower
+
+
+_BITWISE = ("stablehlo.and", "stablehlo.or", "stablehlo.xor")
 
 
 def check_axes(name: str, axes: tuple[int, ...], type: ArrayType) -> None:

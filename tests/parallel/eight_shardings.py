@@ -369,6 +369,18 @@ def test_operations_that_xla_does_not_partition() -> None:
         np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-4)
 
 
+def test_reductions_that_xla_cannot_combine_between_devices() -> None:
+    """It knows sums, products, extremes of real numbers, and logic of bools."""
+    bits, numbers = RNG.integers(0, 120, (16, 8)), RNG.normal(size=(2, 16, 8)).astype("f4")
+    cases = [(name, bits.astype(dtype)) for name in ("and", "or", "xor") for dtype in ("bool", "int8", "uint64")]
+    cases += [(name, numbers[0] + 1j * numbers[1]) for name in ("max", "min", "prod", "sum")]
+    for name, values in cases:
+        function = getattr(pb.lax, f"reduce_{name}")
+        for spec in (P("data", "model"), P("model"), P(("model", "data"))):
+            found = pb.jit(lambda x, function=function: function(x, (0,)))(pb.device_put(values, pb.NamedSharding(GRID, spec)))
+            np.testing.assert_allclose(found, function(values, (0,)), rtol=1e-5, err_msg=f"{name} of {values.dtype}, {spec}")
+
+
 @pytest.mark.parametrize("start", [-9, -1, 0, 1, 3, 4, 9])
 @pytest.mark.parametrize("dtype", ["int8", "uint32", "int64"])
 def test_blocks_that_begin_outside(start: int, dtype: str) -> None:
