@@ -41,7 +41,7 @@ ABOVE: dict[str, set[str]] = {
     "debug": {"core", "program", "control", "api"},
     "checks": {"core", "program", "control", "api"},
     "data": set(),
-    "export": {"core", "program", "engine", "native", "ops", "api"},
+    "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
     "distributed": {"core", "parallel"},

@@ -15,7 +15,10 @@ from pullback.core.lazy import lazy_module
 difflib = lazy_module("difflib")
 
 _NUMBERS = "arrays hold numbers and bools alone"
-_SIZES = "sizes are numbers when a function is traced: export it for one element, and pb.vmap its call; or for each size"
+_SIZES = (
+    "sizes are numbers when a function is traced: export it for one element, serialize it with program=True, and pb.vmap its"
+    " call, for a batch of any size"
+)
 _TREES = "trees are handled by pb.tree.map, flatten, unflatten, leaves, reduce, ..."
 
 # By module, then by names that share an explanation, which follows the message "module ... has no attribute ...:".

@@ -9,25 +9,26 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_vjp
-from pullback.core.bundles import pack, unpack
+from pullback.core.bundles import pack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
 from pullback.core.meshes import AbstractMesh
 from pullback.core.source import api_boundary
-from pullback.core.spec_forms import Shardings, shardings_of_data, specs_data
-from pullback.core.tree_forms import tree_data, tree_of_data
+from pullback.core.spec_forms import Shardings, specs_data
+from pullback.core.tree_forms import tree_data
 from pullback.core.trees import TreeDef, array_leaves, check_like, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.portable import PortableModule
 from pullback.export.operation import call_flat
+from pullback.export.programs import program_data
 from pullback.program.equality import Keyed
-from pullback.program.serialization import read_type
+from pullback.program.program import Program
 
 
 class Exported(Keyed):
     """A function for arguments of certain types, as StableHLO: what `pb.export.export(f)(*args)` and `deserialize` return.
 
-    Pickles of it have no derivatives, as its bytes have none unless `serialize` is asked for them.
+    Pickles of it have no derivatives and no Program, as its bytes have none unless `serialize` is asked for them.
 
     Attributes:
         fun_name: the function's name.
@@ -37,6 +38,7 @@ class Exported(Keyed):
         made_by: the versions of jaxlib and of StableHLO that it was made with.
         mesh: the mesh on which it computes, without devices; None for one device. nr_devices: how many devices that takes.
         in_shardings, out_shardings: how each leaf of the arguments and of the result lies on it; None where that is not said.
+        program: the Program that the StableHLO was made of, which transformations work on; None if there is none.
 
     Example:
         >>> import pullback as pb
@@ -49,7 +51,7 @@ class Exported(Keyed):
 
     __slots__ = (
         "_jitted", "_make_vjp", "_modules", "_vjp", "fun_name", "in_shardings", "in_tree", "in_types", "made_by", "mesh",
-        "out_shardings", "out_tree", "out_types", "run",
+        "out_shardings", "out_tree", "out_types", "program", "run",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +64,7 @@ class Exported(Keyed):
         modules: Mapping[str, PortableModule],
         made_by: Mapping[str, str],
         make_vjp: Callable[[], Exported] | None,
+        program: Program | None,
     ) -> None:
         self.fun_name = fun_name
         self.in_tree, self.out_tree = trees
@@ -71,11 +74,13 @@ class Exported(Keyed):
         self.made_by = dict(made_by)
         self._modules = dict(modules)
         self._make_vjp = make_vjp
+        self.program = program
         self._vjp: Exported | None = None
         parts = [[name, str(self.in_types), str(self.out_types), repr(one.facts)] for name, one in self._modules.items()]
         text = repr([fun_name, *parts, self.mesh, self.in_shardings, self.out_shardings]).encode()
         self.key = hashlib.sha256(b"".join([text, *[one.data for one in self._modules.values()]])).hexdigest()
-        self.run: Callable[..., Any] = self._run_alone if make_vjp is None else _with_rule(self)
+        has_rule = program is None and make_vjp is not None
+        self.run: Callable[..., Any] = _with_rule(self) if has_rule else functools.partial(call_flat, self)
         self._jitted = jit(_on_trees(self))  # so that a call like one before takes as long as that of a jitted function
 
     @property
@@ -122,16 +127,14 @@ class Exported(Keyed):
         """
         return 1 if self.mesh is None else self.mesh.size
 
-    def _run_alone(self, *leaves: Any) -> tuple[Any, ...]:
-        """Call it without a derivative."""
-        return call_flat(self, leaves)
-
     @api_boundary
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the function, with arguments of the shapes, dtypes and structure that it was exported for.
 
-        It can be called in jit, where it becomes a part of the program, and in vmap, which calls it for one element after the
-        other, in a loop. It has reverse mode if it was exported in this process, or serialized with a `vjp_order`.
+        It can be called in jit, where it becomes a part of the program. All transformations work where there is its Program, in
+        the process that exported it for one device and after `serialize(program=True)`: so `pb.vmap` takes a batch of any
+        size. Without the Program vmap calls it for one element after the other, in a loop, and it has reverse mode as far as
+        `serialize(vjp_order=...)` was asked for it.
 
         Arguments:
             args, kwargs: the function's arguments, without static ones.
@@ -189,8 +192,8 @@ class Exported(Keyed):
     def _no_derivative(self) -> GradientError:
         """The error for a derivative that was not exported."""
         return GradientError(
-            f"{self.fun_name} was exported without this derivative. Reverse mode travels as far as it is asked for, with"
-            " exported.serialize(vjp_order=1), or 2 for second derivatives; forward mode does not."
+            f"{self.fun_name} was exported without this derivative. All of them travel with exported.serialize(program=True);"
+            " reverse mode alone as far as it is asked for, with exported.serialize(vjp_order=1), or 2 for second derivatives."
         )
 
     def mlir_module(self, platform: str | None = None) -> str:
@@ -241,17 +244,21 @@ class Exported(Keyed):
             )
         return self._modules[platform]
 
-    def serialize(self, vjp_order: int = 0) -> bytes:
+    def serialize(self, vjp_order: int = 0, *, program: bool = False) -> bytes:
         """The function as bytes, which `pb.export.deserialize` reads, in another process and by later versions of jaxlib too.
 
         Arguments:
-            vjp_order: how many times it can be differentiated there, in reverse mode.
+            vjp_order: how many times it can be differentiated there, in reverse mode, by StableHLO that goes along.
+            program: whether the Program goes along, as JSON: then all transformations work there, and a batch of any size is
+                one program. It is read by versions of pullback that have its operations.
 
         Returns:
             Bytes: with a version, a checksum, and the versions of what made them.
 
         Raises:
-            ExportError: a container in the arguments or the result has no name. GradientError: there is no such derivative.
+            ExportError: a container in the arguments or the result has no name; or there is no Program that can be written,
+                since it computes on a mesh, or holds Python functions, as those with rules of their own do.
+            GradientError: there is no such derivative.
 
         Example:
             >>> import pullback as pb
@@ -259,6 +266,10 @@ class Exported(Keyed):
             >>> loaded = pb.export.deserialize(data)
             >>> pb.grad(loaded.call)(2.0), pb.grad(pb.grad(loaded.call))(2.0)
             (12.0:f32[]:cpu(0), 12.0:f32[]:cpu(0))
+
+            >>> data = pb.export.export(pb.jit(lambda x: x @ x))(pb.ArrayType((3,), "float32")).serialize(program=True)
+            >>> pb.vmap(pb.export.deserialize(data).call)(pb.numpy.ones((4, 3)))
+            [3. 3. 3. 3.]:f32[4]:cpu(0)
         """
         if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
             raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
@@ -276,8 +287,11 @@ class Exported(Keyed):
             "out_specs": specs_data(self.out_shardings),
             "platforms": {name: one.facts for name, one in self._modules.items()},
             "made_by": self.made_by,
+            "vjp_order": vjp_order,
+            "program": program,
         }
         further = [self.vjp().serialize(vjp_order - 1)] if vjp_order else []
+        further += [program_data(self.program, self.fun_name, self.mesh is not None)] if program else []
         return pack("function", header, [*[one.data for one in self._modules.values()], *further])
 
     @property
@@ -297,46 +311,9 @@ class Exported(Keyed):
     def __deepcopy__(self, memo: Any) -> Exported:
         return self
 
-    def __reduce__(self) -> Any:
-        return deserialize, (self.serialize(),)
-
     def __repr__(self) -> str:
         types = ["(" + ", ".join(map(str, some)) + ")" for some in (self.in_types, self.out_types)]
         return f"<exported {self.fun_name}: {types[0]} -> {types[1]}, for {', '.join(self.platforms)}>"
-
-
-@api_boundary
-def deserialize(data: bytes) -> Exported:
-    """The function that `Exported.serialize` made bytes of.
-
-    What it computes is compiled here, when it is first called. It computes whatever those who wrote the bytes wanted, in
-    operations of StableHLO: it reads no files and calls no Python.
-
-    Arguments:
-        data: the bytes.
-
-    Returns:
-        An `Exported`.
-
-    Raises:
-        ExportError: these are other bytes, or damaged; their version is not known; or a container has a name that no class has.
-
-    Example:
-        >>> import pullback as pb
-        >>> data = pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).serialize()
-        >>> pb.export.deserialize(data).call(4.0)
-        8.0:f32[]:cpu(0)
-    """
-    header, blobs = unpack("function", data)
-    facts = header["platforms"]
-    modules = {name: PortableModule(blob, facts[name]) for name, blob in zip(facts, blobs)}
-    further = blobs[len(modules) :]
-    trees = tree_of_data(header["in_tree"]), tree_of_data(header["out_tree"])
-    types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
-    make_vjp = functools.partial(deserialize, further[0]) if further else None
-    mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
-    shardings = shardings_of_data(mesh, header["in_specs"]), shardings_of_data(mesh, header["out_specs"])
-    return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp)
 
 
 # ---- how it is called ------------------------------------------------------------------------------------------------
@@ -368,7 +345,7 @@ def _with_rule(function: Exported) -> Callable[..., Any]:
         return tuple([next(found) if flag else None for flag in inexact_in])
 
     def call(*leaves: Any) -> Any:
-        return call_flat(function, leaves)
+        return call_flat(function, *leaves)
 
     call.__name__ = call.__qualname__ = f"exported_{function.fun_name}"
     made = custom_vjp(call)

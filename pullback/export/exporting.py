@@ -1,27 +1,33 @@
-"""export: a jitted function, for arguments like those of one call, as StableHLO."""
+"""export: a jitted function, for arguments like those of one call, as StableHLO; and deserialize, which reads it again."""
 
 from __future__ import annotations
 
+import copyreg
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.compiled import Jitted, jit
 from pullback.api.derivatives import vjp
+from pullback.core.bundles import unpack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError
+from pullback.core.meshes import AbstractMesh
 from pullback.core.shardings import NamedSharding
 from pullback.core.source import api_boundary, describe
-from pullback.core.spec_forms import Shardings
+from pullback.core.spec_forms import Shardings, shardings_of_data
+from pullback.core.tree_forms import tree_of_data
 from pullback.core.trees import TreeDef
 from pullback.engine.backend import platforms as known_platforms
 from pullback.engine.partition import mesh_of, placed_program, sharding_of
 from pullback.engine.place import current_default_device
-from pullback.engine.portable import portable_module, versions
+from pullback.engine.portable import PortableModule, portable_module, versions
 from pullback.export.exported import Exported
 from pullback.export.operation import constrained
+from pullback.export.programs import program_of_data
 from pullback.program.interpret import run
 from pullback.program.program import Program
+from pullback.program.serialization import read_type
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu", "metal")  # for which StableHLO can be written without having them
 
@@ -90,7 +96,8 @@ def export_program(program: Program, in_tree: TreeDef, out_tree: TreeDef, platfo
     takes = [without_devices(variable.sharding) for variable in program.inputs]
     gives = [without_devices(sharding_of(out)) for out in program.outputs]
     make_vjp = functools.partial(_exported_vjp, program, takes, gives, platforms)
-    return Exported(program.name, (in_tree, out_tree), types, (takes, gives), mesh, modules, versions(), make_vjp)
+    kept = program if mesh is None else None
+    return Exported(program.name, (in_tree, out_tree), types, (takes, gives), mesh, modules, versions(), make_vjp, kept)
 
 
 def _exported_vjp(program: Program, takes: Shardings, gives: Shardings, platforms: Sequence[str]) -> Exported:
@@ -117,3 +124,43 @@ def _exported_vjp(program: Program, takes: Shardings, gives: Shardings, platform
         return export_program(pulled, traced.in_tree, traced.out_tree, platforms)
     except ExportError as error:
         raise ExportError(f"The derivative of {program.name} cannot be exported, since {error}") from None
+
+
+@api_boundary
+def deserialize(data: bytes) -> Exported:
+    """The function that `Exported.serialize` made bytes of.
+
+    What it computes is compiled here, when it is first called. It computes whatever those who wrote the bytes wanted, in
+    operations of StableHLO: it reads no files and calls no Python.
+
+    Arguments:
+        data: the bytes.
+
+    Returns:
+        An `Exported`.
+
+    Raises:
+        ExportError: these are other bytes, or damaged; their version is not known; or a container has a name that no class has.
+
+    Example:
+        >>> import pullback as pb
+        >>> data = pb.export.export(pb.jit(lambda x: 2.0 * x))(1.0).serialize()
+        >>> pb.export.deserialize(data).call(4.0)
+        8.0:f32[]:cpu(0)
+    """
+    header, blobs = unpack("function", data)
+    facts = header["platforms"]
+    modules = {name: PortableModule(blob, facts[name]) for name, blob in zip(facts, blobs)}
+    further = blobs[len(modules) :]
+    program = program_of_data(further.pop()) if header["program"] else None
+    trees = tree_of_data(header["in_tree"]), tree_of_data(header["out_tree"])
+    types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
+    mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
+    shardings = shardings_of_data(mesh, header["in_specs"]), shardings_of_data(mesh, header["out_specs"])
+    make_vjp: Callable[[], Exported] | None = functools.partial(deserialize, further[0]) if further else None
+    if program is not None and make_vjp is None:
+        make_vjp = functools.partial(_exported_vjp, program, *shardings, tuple(facts))
+    return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp, program)
+
+
+copyreg.pickle(Exported, lambda exported: (deserialize, (exported.serialize(),)))

@@ -1,4 +1,5 @@
-"""call_exported: an exported function as one operation, whose only rules are those that need nothing but its StableHLO."""
+"""An exported function as one operation: `call_exported`, whose only rules are those that need nothing but its StableHLO, or
+`call_transformable`, of which there is the Program as well."""
 
 from __future__ import annotations
 
@@ -12,35 +13,49 @@ from pullback.core.primitive import Rules, primitive
 from pullback.engine.portable import include
 from pullback.native.graph import Refused
 from pullback.ops.constrain import sharding_constraint
+from pullback.program.interpret import run
 
 
-def _recorded(write, *values, function, mesh):
+def _recorded(write, *values, function, **params):
     """For the native tier, which leaves the program to XLA."""
     raise Refused(f"{function.fun_name} was exported as StableHLO, which XLA alone reads")
 
 
-@primitive
-class call_exported(Rules):
-    """Apply an exported function to the leaves of its arguments; `mesh` is the one that it computes on, or None."""
+class OfStableHLO(Rules):
+    """Runs the StableHLO of an exported function on the leaves of its arguments; `mesh` is the one that it computes on, or
+    None."""
 
     multiple_results = True
     on_arrays = True
 
-    def cost(operands, results, *, function, mesh):
+    def cost(operands, results, *, function, **params):
         return function._module(function.platforms[0]).facts["cost"][0]
 
-    def result_type(*types, function, mesh):
+    def result_type(*types, function, **params):
         if [type.strong() for type in types] != [type.strong() for type in function.in_types]:
             raise ShapeError(f"{function.fun_name} was exported for arguments {function.in_types}, but got {types}.")
         return function.out_types
 
-    def evaluate(*arrays, function, mesh):
-        return engine().run_operation(call_exported, arrays, {"function": function, "mesh": mesh})
+    def evaluate(primitive, *arrays, **params):
+        return engine().run_operation(primitive, arrays, params)
 
-    def lower(write, *values, function, mesh):
+    def lower(write, *values, function, **params):
         return include(write, function._module(write.platform), f"exported_{function.key[:32]}_", values)
 
     platforms = {"native": _recorded}  # noqa: RUF012  (a rule, not a default)
+
+
+@primitive
+class call_transformable(OfStableHLO):
+    """Apply an exported function of which there is the Program: what transformations make is made of that."""
+
+    def expand(*args, function, program, mesh):
+        return run(program, args)
+
+
+@primitive
+class call_exported(OfStableHLO):
+    """Apply an exported function of which there is nothing but StableHLO."""
 
     def jvp(primals, tangents, *, function, mesh):
         raise function._no_derivative()
@@ -62,8 +77,11 @@ def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
     return [x if sharding is None else sharding_constraint(x, sharding=sharding) for x, sharding in pairs]
 
 
-def call_flat(function: Any, leaves: Sequence[Any]) -> tuple[Any, ...]:
+def call_flat(function: Any, *leaves: Any) -> tuple[Any, ...]:
     """Call an exported function, whose arguments and results lie as it was exported for."""
     given = constrained(leaves, function.in_shardings)
-    outs = call_exported(*given, function=function, mesh=function.mesh)
+    if function.program is None:
+        outs = call_exported(*given, function=function, mesh=function.mesh)
+    else:
+        outs = call_transformable(*given, function=function, program=function.program, mesh=function.mesh)
     return tuple(constrained(outs, function.out_shardings))

@@ -21,9 +21,9 @@ LARGE = pnp.asarray(RNG.normal(size=(64, 4)).astype(np.float32))  # more than is
 SMALL = pnp.asarray(np.float32([1.0, 2.0]))
 
 
-def travelled(f, *args, vjp_order=0, **kwargs):
+def travelled(f, *args, vjp_order=0, program=False, **kwargs):
     """A jitted function that was exported, made into bytes, and read."""
-    return pb.export.deserialize(pb.export.export(f)(*args, **kwargs).serialize(vjp_order=vjp_order))
+    return pb.export.deserialize(pb.export.export(f)(*args, **kwargs).serialize(vjp_order=vjp_order, program=program))
 
 
 def bits(tree):
@@ -304,6 +304,60 @@ def test_names_of_a_vmap_around_it_and_traced_values_do_not_travel():
         pb.vmap(lambda x: pb.export.export(pb.jit(lambda y: pb.lax.psum(y, "i")))(1.0).call(x), axis_name="i")(X)
     with pytest.raises(pb.errors.EscapedTracerError):
         pb.grad(lambda x: pb.export.export(pb.jit(lambda y: y * x))(1.0).call(2.0))(1.0)
+
+
+def stack_of(args, count):
+    """Arguments for a batch of so many times the same ones."""
+    return pb.tree.map(lambda leaf: pnp.repeat(pnp.expand_dims(leaf, 0), count, 0), args)
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("nothing", "constant", "none", "long sort")])
+def test_a_program_that_goes_along_is_batched_to_any_size(name):
+    f, args = FUNCTIONS[name]
+    args = pb.tree.map(pnp.asarray, args)
+    exported = pb.export.export(pb.jit(f))(*args)
+    loaded = travelled(pb.jit(f), *args, program=True)
+    assert loaded == exported and loaded.program == exported.program and travelled(pb.jit(f), *args).program is None
+    assert bits(loaded.call(*args)) == bits(exported.call(*args))
+    batched, wanted = pb.jit(pb.vmap(loaded.call)), pb.jit(pb.vmap(f))
+    assert "call_exported" not in str(pb.xpr(batched, *stack_of(args, 3)))
+    for count in (0, 1, 3):
+        given = stack_of(args, count)
+        for one, other in zip(pb.tree.leaves(batched(*given)), pb.tree.leaves(wanted(*given)), strict=True):
+            assert one.type.strong() == other.type.strong()
+            if one.dtype.kind != "V":
+                np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_a_program_that_goes_along_has_all_derivatives():
+    loaded, square = travelled(pb.jit(layer), PARAMS, X, 3, program=True), lambda x: x * x
+    assert loaded.has_vjp() and loaded.vjp().has_vjp()
+    for transform in (pb.grad, lambda f: pb.grad(lambda p, x: pnp.sum(pb.grad(f)(p, x)["w"] ** 2)), pb.jacfwd, pb.hessian):
+        close(transform(loss_of(loaded.call))(PARAMS, X), transform(loss_of(layer))(PARAMS, X))
+    series = ((X,), ([np.ones_like(X), np.zeros_like(X)],))
+    close(pb.jet(lambda x: loaded.call(PARAMS, x, 3)["y"], *series), pb.jet(lambda x: layer(PARAMS, x, 3)["y"], *series))
+    assert pb.vmap(pb.grad(travelled(pb.jit(square), 1.0, program=True).call))(pnp.arange(3.0)).tolist() == [0.0, 2.0, 4.0]
+
+
+def test_the_rules_of_functions_here_are_those_that_count():
+    """Two functions of one StableHLO, which differ in their derivatives alone."""
+
+    def made(factor):
+        @pb.custom_jvp
+        def f(x):
+            return 2.0 * x
+
+        f.defjvp(lambda primals, tangents: (f(*primals), factor * tangents[0]))
+        return pb.export.export(pb.jit(lambda x: f(x)))(1.0)
+
+    assert [pb.jit(pb.grad(made(factor).call))(1.0) for factor in (3.0, 5.0)] == [3.0, 5.0]
+    with pytest.raises(ExportError, match=r"cannot go along .*rules of custom functions"):
+        made(3.0).serialize(program=True)
+    twice = pb.Primitive("twice", result_type=lambda x: x, lower=lambda write, x: write.elementwise("stablehlo.add", x, x))
+    with pytest.raises(ExportError, match="its operation twice is not one of pullback's"):
+        pb.export.export(pb.jit(lambda x: pb.jit(twice)(x)))(1.0).serialize(program=True)
+    with pytest.raises(ExportError, match="read from bytes without one"):
+        travelled(pb.jit(lambda x: x), 1.0).serialize(program=True)
 
 
 def test_factorizations_are_exported_for_platforms_without_lapack():

@@ -20,8 +20,8 @@ from pullback.core.bundles import pack, unpack
 from pullback.core.errors import ExportError
 from pullback.core.source import describe
 from pullback.core.trees import structure_of
-from pullback.export.exported import deserialize as deserialize_leaves
 from pullback.export.exporting import chosen_platforms, export_program
+from pullback.export.exporting import deserialize as deserialize_leaves
 from pullback.program.equality import Keyed
 
 minimum_supported_calling_convention_version = maximum_supported_calling_convention_version = 1
