@@ -32,6 +32,7 @@ from pullback.program.program import Program
 DEFAULT_LINKS = ("100Gbit/s", "400Gbit/s")
 _WIDTH = 40  # columns of the longest bar
 _SHOWN = 8  # how many arguments are listed by name
+_WORTHWHILE = 0.01  # of the bytes that are too many, a saving that is advised
 
 
 class Memory(NamedTuple):
@@ -189,7 +190,8 @@ class Plan:
 
         The rule: of the arguments, those of which a device holds the most come first. One is divided further along the largest
         axis of the mesh that its spec does not name yet and that divides one of its axes, the largest of them, evenly; until it
-        would all fit. Where that is not enough, temporaries are to be made smaller.
+        would all fit; those that would save less than a hundredth of what is too much are not named. Where that is not enough,
+        temporaries are to be made smaller.
 
         Example:
             >>> import pullback as pb
@@ -200,9 +202,9 @@ class Plan:
             return []
         lines, excess = [], self.memory.total - self.memory.capacity
         for one in sorted(self.arguments, key=lambda one: -one.bytes):
-            if excess > 0 and (found := _divided(one, self.mesh)) is not None:
-                spec, bytes = found
-                excess -= one.bytes - bytes
+            spec, bytes = _divided(one, self.mesh) or (None, one.bytes)
+            if excess > 0 and (saved := one.bytes - bytes) > excess * _WORTHWHILE:
+                excess -= saved
                 lines.append(
                     f"{one.name} takes {in_bytes(one.bytes)} on each device as {one.type}; divided as {spec} it would take"
                     f" {in_bytes(bytes)}."

@@ -211,6 +211,8 @@ def test_advice_names_the_largest_argument_first_and_stops_where_it_fits(tiny):
     found = pb.parallel.plan(lambda small, large: large.sum() + small.sum(), f32(16), f32(64, 64), **given)
     (line,) = found.advice
     assert line.startswith("large takes 16.4 kB on each device")
+    found = pb.parallel.plan(lambda small, large: large * small.sum(), f32(16), f32(64, 64), **{**given, "target": tiny(16)})
+    assert [line.split()[0] for line in found.advice[:-1]] == ["large"]  # the other one would hardly help
 
 
 def test_advice_where_no_division_helps(tiny):
