@@ -7,8 +7,9 @@ from typing import Any
 
 from pullback.api.functions import Function
 from pullback.core.array import Array, PlacedArray, ShardedArray, placed_type
+from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.errors import ShardingError, ShardingMismatch
-from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding, on_one_mesh
+from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding, names_of, on_one_mesh
 from pullback.core.source import at_user_line, describe
 from pullback.core.tracing import Tracer
 from pullback.core.trees import OWN_TREES, Trees, unflatten
@@ -19,8 +20,20 @@ Wanted = Sequence[NamedSharding | None]
 
 
 def constrained(x: Any, sharding: NamedSharding | None) -> Any:
-    """A traced value, of which it is said how it lies; None says nothing."""
-    return x if sharding is None else sharding_constraint(x, sharding=sharding)
+    """A traced value, of which it is said how it lies; None says nothing.
+
+    Raises:
+        ShardingError: it cannot lie so; or a shard_map around it works along one of the axes.
+    """
+    if sharding is None:
+        return x
+    taken = {owner.axis.name for owner in axes_around().values() if isinstance(owner, MeshAxis)}
+    for name in [name for entry in sharding.spec for name in names_of(entry) if name in taken]:
+        raise ShardingError(
+            f"{sharding.spec} names {name!r}, along which the shard_map around it works: there each device has a shard of its"
+            " own, which is whole. Name the axes that are left to the partitioner (axis_names), or none."
+        )
+    return sharding_constraint(x, sharding=sharding)
 
 
 def over_devices(given: Any, what: str) -> NamedSharding | None:

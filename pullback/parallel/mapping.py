@@ -12,7 +12,7 @@ from pullback.core.array import ShardedArray, as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
 from pullback.core.errors import ShardingError, UnknownAxis
 from pullback.core.meshes import AbstractMesh, current_mesh
-from pullback.core.modes import current_mode
+from pullback.core.modes import current_mode, overriding
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary, at_user_line, describe, name_of
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -251,7 +251,8 @@ class Mapping:
 
         def of_shards(*shards: Any) -> list[Any]:
             nonlocal out_structure, out_specs
-            out = self.f(*unflatten(structure, shards))
+            with overriding(mesh=over.mesh):  # which specs mean there that name none
+                out = self.f(*unflatten(structure, shards))
             outs, out_structure = returned_leaves(self.f, out)
             out_specs = self.specs(over, self.out_specs, out, "shard_map's out_specs", "output")
             types, names = [type_of(one) for one in outs], self.names_of(out_structure)

@@ -580,3 +580,18 @@ def test_a_derivative_keeps_what_its_backward_pass_reads() -> None:
     assert [str(out.type.shape) for out in forward.outputs] == ["(4, 2, 4)"]  # 1 - tanh**2, of each device its own
     assert len(backward.inputs) == 3  # that, x and the cotangent
     assert "bool[0]" not in str(program)
+
+
+def test_constraints_inside_name_the_axes_that_are_left() -> None:
+    def mapped(f: Callable[..., Any]) -> Any:
+        return pb.shard_map(f, mesh=GRID, in_specs=P("a"), out_specs=P("a"), axis_names={"a"})(BIG)
+
+    left = P(None, "b")  # of no mesh: that of the shard_map is meant
+    np.testing.assert_array_equal(mapped(lambda x: lax.with_sharding_constraint(2 * x, left)), 2 * BIG)
+    for taken in (P("a"), P(None, ("b", "a"))):
+        for f in (
+            lambda x, taken=taken: lax.with_sharding_constraint(x, taken),
+            pb.jit(lambda x: x, out_shardings=pb.NamedSharding(GRID, taken)),
+        ):
+            with pytest.raises(pb.errors.ShardingError, match="names 'a', along which the shard_map around it works"):
+                mapped(f)
