@@ -279,6 +279,9 @@ class Peers(Protocol):
         """Return when all processes of a call are about to make the same one, before which `meanwhile` is called here; raise
         `ProgramsDiffer` if they make another one. Calls that exchange nothing are compared when the next one does."""
 
+    def failures(self, call: JointCall, own: str) -> str:
+        """How Python functions failed that a program has called, by process, given how those of this one did; empty if none."""
+
     def check_waiting(self, what: str) -> None:
         """Raise if what is waited for, which is given by name, needs a process that is lost."""
 

@@ -39,7 +39,7 @@ def tensor_type(type: ArrayType) -> TensorType:
     return TensorType(type.shape, type.dtype)
 
 
-_DONE = np.zeros((), np.uint8)  # what every host call also returns, so that the next one can wait for it
+DONE = np.zeros((), np.uint8)  # what every host call also returns, so that the next one can wait for it
 
 
 class Module:
@@ -119,6 +119,8 @@ class Module:
         write.passed.update((id(array), value) for array, value in zip(constants, values))
         results = write.inline(program, *values[len(constants) :])
         results = [write.bitcast(value, outside(value.dtype)) for value in results]
+        if name == "main" and not results and self.callbacks and write.partitioned:
+            results = [write.constant(DONE)]  # so that it is seen when it has ended
         return function(name, arguments, write, results, name == "main", notes, of_results)
 
 
@@ -270,14 +272,13 @@ class Lowering(Writer):
         if self.portable or self.platform != "cpu":
             self.refuse("calls Python")
         count = len(operands)
-        mesh = self.module.mesh
-        made_up = [*results, _DONE] if mesh is not None and mesh.size > 1 else None
-        guarded = guard(lambda *values: (*function(*values[:count]), _DONE), made_up)
+        made_up = [*results, DONE] if self.partitioned else None
+        guarded = guard(lambda *values: (*function(*values[:count]), DONE), made_up)
         self.module.callbacks.append(guarded)
         outs = self.many(
             "stablehlo.custom_call",
             operands if pure else [*operands, *self.after()],
-            [*results, TensorType((), _DONE.dtype)],
+            [*results, TensorType((), DONE.dtype)],
             call_target_name='"xla_ffi_python_cpu_callback"',
             has_side_effect=str(not pure).lower(),
             backend_config=f"{{index = {len(self.module.callbacks) - 1} : ui64}}",
@@ -307,8 +308,7 @@ class Lowering(Writer):
     def once(self, count: int) -> str:
         """The attribute of an operation with so many results that runs on the first device of the mesh alone, where the
         partitioner decides what runs where."""
-        mesh = self.module.mesh
-        if mesh is None or mesh.size == 1:
+        if not self.partitioned:
             return ""
         self.module.first_alone = True
         return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(['<@first, []>'] * count)}]>"
@@ -344,7 +344,7 @@ class Lowering(Writer):
             return outs
         del lines[start:]  # but not the callbacks: functions that were written meanwhile refer to theirs by number
         self._last_host_call = before
-        *outs, done = write(self.after() or [self.constant(_DONE)])
+        *outs, done = write(self.after() or [self.constant(DONE)])
         self._last_host_call = lines, done
         return outs
 
@@ -368,7 +368,7 @@ class Lowering(Writer):
                 return outs
             (done,) = self.after()
             if done is values[-1]:  # the calls are in the condition: what comes after must wait for the loop, so it is changed
-                done = self.elementwise("stablehlo.add", done, self.constant(np.ones_like(_DONE)))
+                done = self.elementwise("stablehlo.add", done, self.constant(np.ones_like(DONE)))
             return [*outs, done]
 
         def write(extra: Sequence[Value]) -> list[Value]:

@@ -29,17 +29,17 @@ from pullback.core.array import (
     placed_type,
 )
 from pullback.core.devices import Device
-from pullback.core.errors import DeviceError, NotLocal, ProgramsDiffer, ShardingError, ShardingMismatch
+from pullback.core.errors import DeviceError, NotLocal, ProgramsDiffer, ShardingError, ShardingMismatch, WorldError
 from pullback.core.forks import lock_across_forks
 from pullback.core.meshes import Mesh
 from pullback.core.shardings import UNCONSTRAINED, Index, NamedSharding, PartitionSpec, names_of, sharding_of_tiles
-from pullback.core.source import running_source
-from pullback.core.types import ArrayType
+from pullback.core.source import at_user_line, running_source
+from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import CompileOptions, Executable, JointCall, backend, backend_over, ranks_over, spanning
 from pullback.engine.executables import LONG_BYTES, LONG_FLOPS, XlaExecutable
 from pullback.engine.failures import host_call, original, postponed
 from pullback.engine.jaxlib import jaxlib
-from pullback.engine.lower import Lowered
+from pullback.engine.lower import DONE, Lowered
 from pullback.engine.partition import devices_of, sharding_of
 from pullback.engine.waiting import is_ready, run_with_peers, wait_for, wait_for_peers
 from pullback.program.cost import cost
@@ -306,7 +306,8 @@ class SpmdExecutable(XlaExecutable):
                 )
             self.gives.append(chosen)
         pairs = list(zip(self.output_types, self.gives))
-        handlers = [jaxlib().result_handler(there.aval(type), raw_sharding(there, own, type.ndim)) for type, own in pairs]
+        made = pairs or ([(array_type((), DONE.dtype), whole)] if lowered.callbacks and mesh.size > 1 else [])
+        handlers = [jaxlib().result_handler(there.aval(type), raw_sharding(there, own, type.ndim)) for type, own in made]
         spread = [one.sharding if isinstance(one, ShardedArray) else None for one in lowered.constants]
         self.placed_types = [type.placed(own, type.varying) for type, own in pairs]
         constants = [self._buffer_on_mesh(one, on_mesh(own)) for one, own in zip(lowered.constants, spread)]
@@ -335,9 +336,22 @@ class SpmdExecutable(XlaExecutable):
         with self.backend.launching:
             postponed()  # of a call that was interrupted
             outs: Sequence[Any] = run_with_peers(lambda: self._begin(call, buffers))
-            if self.calls_host and outs:
-                self._end(outs[-1])
-            return outs
+            if self.calls_host:
+                self._end_with_peers(call, outs[-1])
+            return outs[: len(self.gives)]
+
+    def _end_with_peers(self, call: JointCall, last: Any) -> None:
+        """Wait until a program has ended that calls Python functions. If one of them raised an exception, here or in another
+        process, so does this: what the others have got is made up."""
+        try:
+            self._end(last)
+        except WorldError:
+            raise
+        except BaseException as error:
+            spanning.peers.failures(call, f"{type(error).__name__}: {error}"[:1000])
+            raise
+        if others := spanning.peers.failures(call, ""):
+            raise WorldError(f"A Python function that {call.program} calls has failed {others}.{at_user_line()}")
 
     def _begin(self, call: JointCall, buffers: list[Any]) -> Sequence[Any]:
         there = self.backend
@@ -363,29 +377,18 @@ class SpmdExecutable(XlaExecutable):
             if there.running is not None and not is_ready(there.running):
                 wait_for(there.running)
             postponed()  # of a call that was interrupted
-            if self.calls_host and not self.handlers:
-                self._end(self._begun_for_effect(buffers))
-                return []
             outs = super()._executor()(buffers)
             there.running = outs[-1] if outs else None
             if self.calls_host:
                 self._end(outs[-1])
             elif self.is_short and outs:
                 outs[-1].block_until_ready()
-        return outs
-
-    def _begun_for_effect(self, buffers: list[Any]) -> Any:
-        """Begin what calls Python functions and has no result; a token, which is there when it has ended."""
-        begun = self.raw.execute_sharded([*self.constants, *buffers], with_tokens=True)
-        token = begun.consume_token()
-        begun.consume_with_handlers([])
-        return token
+        return outs if self.gives else []
 
     def _end(self, last: Any) -> None:
         """Wait until a program has ended that calls Python functions. What one of them raised is raised as itself."""
         try:
-            if self.handlers:  # a token cannot be asked whether it is there
-                (wait_for_peers if self.backend.spans else wait_for)(last)
+            (wait_for_peers if self.backend.spans else wait_for)(last)
             last.block_until_ready()
         except Exception as error:
             failure = postponed() or original(error)

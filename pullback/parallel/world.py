@@ -80,6 +80,12 @@ class World:
         """Return when all processes of a call are about to make the same one."""
         self.agreement.begin(call, meanwhile)
 
+    def failures(self, call: JointCall, own: str) -> str:
+        """Of the Python functions that a program of several processes has called, which failed, and how: each process says it
+        of its own, with an empty text if none did. Empty if none did anywhere."""
+        said = self.meet(f"the end of {call.program}", own.encode(), among=call.ranks)
+        return "; ".join([f"on rank {rank}: {one.decode()}" for rank, one in zip(call.ranks, said, strict=True) if one])
+
     def check_waiting(self, what: str) -> None:
         """Raise if what is waited for needs a process that is lost, or has finished without it."""
         self.link.check_waiting(what)

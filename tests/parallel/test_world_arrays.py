@@ -86,3 +86,52 @@ def test_who_waits_for_others_hears_of_ctrl_c_and_of_losses(tmp_path):
     found = launch(tmp_path, WAITS, 2, "--heartbeat", "1")
     lines = {rank: [line for line in lines if "Gloo" not in line] for rank, lines in found.by_rank.items()}
     assert lines == {0: ["heard", "lost (1,) 1.0"], 1: ["fenced"]} and found.returncode == 0, found.stderr
+
+
+CALLS = """
+d.initialize()
+mesh = pb.make_mesh((4,), ("x",))
+x = pb.make_array_from_callback((4,), pb.NamedSharding(mesh, pb.P("x")), lambda index: np.ones(4, "f4")[index])
+
+def fails(x):
+    raise ValueError("not today")
+
+def says(x):
+    time.sleep(0.3)
+    print("said", x)
+
+def effect(x):
+    pb.debug.callback(fails, x.sum())
+
+def both(x):
+    pb.debug.callback(fails, x.sum())
+    return 2 * x
+
+value = lambda x: pb.pure_callback(fails, pb.ArrayType((4,), "float32"), x) + x.sum()
+
+@pb.shard_map(mesh=mesh, in_specs=pb.P("x"), out_specs=pb.P("x"))
+def shards(x):
+    pb.debug.callback(lambda x: x[5], x)
+    return x
+
+for f in (value, effect, both, shards):
+    try:
+        pb.jit(f)(x)
+    except Exception as error:
+        print(type(error).__name__, str(error).partition(". At ")[0][-60:])
+print(float(pb.jit(pb.numpy.sum)(x)))
+pb.jit(lambda x: pb.debug.callback(says, x.sum()))(x)
+"""
+
+
+def test_python_functions_that_fail_are_heard_of_everywhere(tmp_path):
+    """None of the processes waits for ever, nor computes with what was made up; and what has no result is waited for."""
+    found = launch(tmp_path, CALLS, 2, "--devices", "2")
+    assert found.returncode == 0, found.stderr
+    own, other = found.by_rank[0], found.by_rank[1]
+    own, other = ([line for line in lines if "Gloo" not in line and "peer ranks" not in line] for lines in (own, other))
+    assert own[:3] == ["ValueError not today"] * 3 and own[-2:] == ["4.0", "said 4.0"]
+    assert [line[-42:] for line in other[:3]] == [" has failed on rank 0: ValueError: not today"[-42:]] * 3 and other[
+        -1
+    ] == "4.0"
+    assert own[3].startswith("IndexError") and other[3].startswith("IndexError")
