@@ -228,12 +228,18 @@ def block_until_ready(x: T) -> T:
         >>> pb.block_until_ready({"w": pb.jit(lambda x: x + 1.0)(1.0)})
         {'w': 2.0:f32[]:cpu(0)}
     """
-    tree: Any = x
-    plain = tree.__class__ is tuple and all([leaf.__class__ is Array for leaf in tree])
-    for leaf in tree if plain else flatten(tree)[0]:
-        if isinstance(leaf, Array) and leaf._host is None:  # values that NumPy has seen are there
-            leaf.block_until_ready()
+    _wait_for(x)
     return x
+
+
+def _wait_for(tree: Any) -> None:
+    if tree.__class__ in (tuple, list):  # what most results are made of; to flatten them takes longer than the waiting
+        for part in tree:
+            _wait_for(part)
+    else:
+        for leaf in flatten(tree)[0]:
+            if isinstance(leaf, Array) and leaf._host is None:  # values that NumPy has seen are there
+                leaf.block_until_ready()
 
 
 @contextmanager

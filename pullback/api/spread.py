@@ -66,7 +66,9 @@ def made_on_mesh(executable: SpmdExecutable, names: Sequence[str], scope: dict[s
     for name, sharding, placed in zip(names, executable.gives, executable.placed_types, strict=True):
         scope |= {f"{name}_sharding": sharding, f"{name}_placed": placed}
         lines.append(f"{name}._later = {name}._buffer; {name}._buffer = None; {name}.lent = False")
-        lines.append(f"{name}.sharding = {name}_sharding; {name}.placed_type = {name}_placed")
+        lines.append(
+            f"{name}.sharding = {name}_sharding; {name}.placed_type = {name}_placed; {name}.computed = {executable.is_short}"
+        )
     return lines
 
 
@@ -74,4 +76,4 @@ def lay_on_mesh(executable: SpmdExecutable, arrays: Sequence[Any]) -> None:
     """As `made_on_mesh`, of many."""
     for array, sharding, placed in zip(arrays, executable.gives, executable.placed_types, strict=True):
         array._later, array._buffer, array.lent = array._buffer, None, False
-        array.sharding, array.placed_type = sharding, placed
+        array.sharding, array.placed_type, array.computed = sharding, placed, executable.is_short

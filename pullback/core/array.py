@@ -345,19 +345,24 @@ class ShardedArray(Array):
     Attributes:
         sharding: which part each device holds. placed_type: the type with the sharding in it, which calls are recognised by.
         lent: whether others may hold its memory, or a part of it, so that it cannot be given away.
+        computed: whether its values are known to have been computed.
     """
 
-    __slots__ = ("lent", "placed_type", "sharding")
+    __slots__ = ("computed", "lent", "placed_type", "sharding")
     sharding: NamedSharding
     placed_type: ArrayType
     lent: bool
+    computed: bool
 
-    def __init__(self, type: ArrayType, sharding: NamedSharding, buffer: Any, lent: bool = False) -> None:
+    def __init__(
+        self, type: ArrayType, sharding: NamedSharding, buffer: Any, lent: bool = False, computed: bool = False
+    ) -> None:
         super().__init__(type, None)  # not in the place where others look for a buffer of one device
         self._later = buffer
         self.sharding = sharding
         self.placed_type = type.placed(sharding, type.varying)
         self.lent = lent
+        self.computed = computed
 
     @property
     def device(self) -> Any:
@@ -380,7 +385,7 @@ class ShardedArray(Array):
 
     def _like(self) -> Self:
         self.lent = True
-        return self.__class__(self.type, self.sharding, self._later, True)
+        return self.__class__(self.type, self.sharding, self._later, True, self.computed)
 
 
 PLACED = frozenset({PlacedArray, ShardedArray})  # the classes of Arrays that were put where they are

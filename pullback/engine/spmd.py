@@ -274,7 +274,7 @@ class SpmdExecutable(XlaExecutable):
     takes: list[NamedSharding]
     gives: list[NamedSharding]
     placed_types: list[ArrayType]
-    is_short: bool
+    is_short: bool  # so that a call returns when its results have been computed
     joint: JointCall  # of one that several processes run together, what is the same in all calls
 
     def result_class_of(self, options: CompileOptions) -> type[Array]:
@@ -284,7 +284,8 @@ class SpmdExecutable(XlaExecutable):
         there, program = self.backend, self.program()
         self.mesh = mesh = devices_of(lowered.mesh)  # type: ignore[arg-type]
         takes = cost(program)
-        self.is_short = max(takes.flops / LONG_FLOPS, takes.bytes / LONG_BYTES) < mesh.size and _is_local(mesh)
+        work = max(takes.flops / LONG_FLOPS, takes.bytes / LONG_BYTES)
+        self.is_short = there.platform == "cpu" and work < mesh.size and _is_local(mesh)
         whole = NamedSharding(mesh, PartitionSpec())
 
         def on_mesh(sharding: NamedSharding | None) -> NamedSharding:
@@ -383,6 +384,9 @@ class SpmdExecutable(XlaExecutable):
                 self._end(outs[-1])
             elif self.is_short and outs:
                 outs[-1].block_until_ready()
+            else:
+                return outs
+            there.running = None
         return outs if self.gives else []
 
     def _end(self, last: Any) -> None:
@@ -429,7 +433,7 @@ class SpmdExecutable(XlaExecutable):
 
     def run(self, buffers: list[Any]) -> list[Array]:
         outs = zip(self.output_types, self.gives, self._runner()(buffers), strict=True)
-        return [ShardedArray(type, sharding, out) for type, sharding, out in outs]
+        return [ShardedArray(type, sharding, out, computed=self.is_short) for type, sharding, out in outs]
 
     def _run_donating(self, given: list[Any]) -> Sequence[Any]:
         """Run on buffers, and on Arrays in the places of donated arguments, which nobody can use afterwards. What others may

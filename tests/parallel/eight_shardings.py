@@ -18,6 +18,8 @@ import pytest
 import pullback as pb
 import pullback.numpy as pnp
 from pullback import P
+from pullback.core import array as arrays
+from pullback.core.array import later_buffer
 from pullback.engine.spmd import named_sharding, raw_sharding
 from pullback.engine.xla import backend_of
 from pullback.ops.constrain import sharding_constraint
@@ -638,3 +640,23 @@ def test_convolutions_that_are_divided_along_their_windows() -> None:
         divided = pb.device_put(x, sharding)
         np.testing.assert_allclose(pb.jit(pb.grad(loss))(kernel, divided), gradient, rtol=1e-9)
         np.testing.assert_allclose(pb.jit(own)(divided), np.convolve(x[0, 0, :12], x[1, 1, :2]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])  # of results, which calls make in different ways
+def test_results_of_short_programs_are_known_to_be_there(count: int) -> None:
+    """XLA would have to be asked for each part of each."""
+    for mesh in (LINE, ONE):
+        x = pb.device_put(np.arange(8.0), on(mesh, "x"))
+        step = pb.jit(lambda x: tuple([pnp.sum(x) + x + i for i in range(count)]))
+        for _ in range(3):  # the first calls are no fast ones
+            outs = step(x)
+            assert all([later_buffer(out).is_ready() for out in outs])
+            assert not any([arrays.buffer_access.pending(one) for out in outs for one in (out, out.alias())])
+        assert backend_of(x).running is None and arrays.buffer_access.pending(x)  # of what was put nobody knows
+
+
+def test_results_of_long_programs_are_waited_for() -> None:
+    x = pb.device_put(np.ones((1600, 1600), "f4"), on(LINE, "x"))
+    out = pb.jit(lambda x: x @ x)(x)
+    assert arrays.buffer_access.pending(out) and backend_of(out).running is not None
+    assert pb.block_until_ready({"a": [out]})["a"][0][0, 0] == 1600
