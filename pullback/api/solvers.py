@@ -13,21 +13,24 @@ from pullback.control.holder import bind_holder
 from pullback.control.linear_solve import linear_call as linear_primitive
 from pullback.control.linear_solve import linear_solve as linear_solve_primitive
 from pullback.control.linear_solve import root as root_primitive
+from pullback.control.linear_solve import transposed_operator
 from pullback.core.errors import NotLinear, PullbackError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import OUT_OF_RESULTS, TreeDef, Trees, check_like, kind_of, structure_paths, taking, unflatten
 from pullback.core.types import ArrayType
 from pullback.core.zero import instantiate
-from pullback.transforms.derive import transpose_program
+from pullback.ops.varying import vary_as
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.stage import replay
 
 Solver = Callable[[Callable[[Any], Any], Any], Any]
 
 
-def _flat_caller(trees: Trees, program: Any, captures: Sequence[Any], structure: TreeDef) -> Callable[[Any], Any]:
-    """A recorded function, whose result is like its argument, as a function of trees again, for the solver to call."""
+def _flat_caller(trees: Trees, program: Any, captures: Sequence[Any], structure: TreeDef, given: Any) -> Callable[[Any], Any]:
+    """A recorded function, whose result is like its argument, as a function of trees again, for the solver to call. What it is
+    called with is taken to vary along mesh axes as what the solver was given does."""
+    like = trees.flatten(given)[0]
 
     @taking(trees)
     def function(x: Any) -> Any:
@@ -37,7 +40,7 @@ def _flat_caller(trees: Trees, program: Any, captures: Sequence[Any], structure:
         )
         types = program.input_types[len(captures) :]
         fitted = [fit(leaf, type) if type_of(leaf).shape == type.shape else leaf for leaf, type in zip(leaves, types)]
-        return unflatten(structure, replay(program, (*captures, *fitted)))
+        return unflatten(structure, replay(program, (*captures, *vary_as(fitted, fitted, like))))
 
     return function
 
@@ -111,8 +114,11 @@ def custom_root(
     function, types = _settled("custom_root", f, structure, guess, paths)
     guess = [fit(leaf, type) for leaf, type in zip(guess, types)]
     _check(f"The result of {describe(f)}", function.structure, function.program.output_types, structure, types, "initial_guess")
-    called = _flat_caller(trees, function.program, function.captures, structure)
-    solving = trace("custom_root", solve, (structure,), types, paths, call=lambda x: solve(called, x))
+
+    def solved_from(x: Any) -> Any:
+        return solve(_flat_caller(trees, function.program, function.captures, structure, x), x)
+
+    solving = trace("custom_root", solve, (structure,), types, paths, call=solved_from)
     found, found_types, aux = _split_aux(trees, "custom_root's solve", has_aux, solving)
     _check("What custom_root's solve returns", found, found_types, structure, types, "initial_guess")
 
@@ -204,15 +210,17 @@ def custom_linear_solve(
     unknown = (*[0] * len(operator.captures), *[1] * len(types))
     transposed = operator
     try:
-        program, _ = transpose_program(operator.program, unknown, (1,) * len(types))
+        program = transposed_operator(operator.program, unknown)
         transposed = operator if symmetric else operator._replace(program=program)
     except PullbackError as error:
         if not symmetric or isinstance(error, NotLinear):  # what is its own transpose need not have rules for it
             raise
 
     def prepared(what: str, solver: Solver, system: Traced) -> tuple[Traced, TreeDef]:
-        called = _flat_caller(trees, system.program, system.captures, structure)
-        traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=lambda tree: solver(called, tree))
+        def solved(b: Any) -> Any:
+            return solver(_flat_caller(trees, system.program, system.captures, structure, b), b)
+
+        traced = trace("custom_linear_solve", solver, (structure,), types, paths, call=solved)
         found, found_types, aux = _split_aux(trees, what, has_aux, traced)
         _check(f"What {what} returns", found, found_types, structure, types, "b")
         return traced, aux

@@ -57,6 +57,13 @@ from pullback.transforms.zeros import is_zero, zero_of
 # ---- the description --------------------------------------------------------------------------------------------------
 
 
+Outs = Callable[[Program, Flags], Flags]
+"""The flags of a Program's outputs, by those of its inputs."""
+System = Callable[..., dict[str, tuple[Flags, Flags]]]
+"""`(outs, flags, **params)` to the flags of the inputs of each Program among the parameters, and those that its outputs must
+have; none where they have what they have."""
+
+
 class Wiring(NamedTuple):
     """How an operation is wired to the Programs that it holds. Names are those of its parameters.
 
@@ -66,6 +73,7 @@ class Wiring(NamedTuple):
         consts: how many operands are the same at every step of a loop; None if all are.
         carry: how many operands come next, and are carried. Those that are left then are stacked xs.
         test: a Program of the same inputs that says whether to go on; then all that is not constant is carried.
+        system: for an operation that holds Programs with other inputs, how flags of its operands reach each (`System`).
     """
 
     programs: str
@@ -73,6 +81,7 @@ class Wiring(NamedTuple):
     consts: str | None = None
     carry: str | None = None
     test: str | None = None
+    system: System | None = None
 
 
 class Held(NamedTuple):

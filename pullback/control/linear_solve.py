@@ -17,18 +17,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.control.holder import Wired, Wiring, bind_holder, split
+from pullback.control.holder import Outs, Wired, Wiring, bind_holder, split
+from pullback.core.axes import told_axes
 from pullback.core.errors import GradientError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.arithmetic import neg, sub
+from pullback.ops.varying import align, vary_as
 from pullback.program.program import Program
 from pullback.transforms.batch import repeated
-from pullback.transforms.derive import batch_program
+from pullback.transforms.derive import Flags, batch_program, fixed_point, stage_closed, transpose_program, united
 from pullback.transforms.jvp import jvp_flat
+from pullback.transforms.linearize import transpose_at
 from pullback.transforms.stage import replay
+
+
+def _in_one_space(outs: Outs, flags: Flags, *, num_consts: int, **programs: Program | None) -> dict[str, tuple[Flags, Flags]]:
+    """Each Program maps the constants and what may be flagged to such values again: x, b, and their cotangents alike."""
+    consts, right = split(flags, num_consts)
+    held = {name: program for name, program in programs.items() if program is not None}
+
+    def step(space: Flags) -> Flags:
+        return united([outs(program, (*consts, *space))[: len(space)] for program in held.values()])
+
+    space = fixed_point(right, step)
+    ins = (*consts, *space)
+    return {name: (ins, (*space, *outs(program, ins)[len(space) :])) for name, program in held.items()}
+
+
+def _at_the_root(
+    outs: Outs, flags: Flags, *, solve: Program, function: Program, tangent: Program, num_consts: int
+) -> dict[str, tuple[Flags, Flags]]:
+    """`function` takes what `solve` returns, and `tangent` what both do."""
+    consts = flags[:num_consts]
+    x = outs(solve, flags)[: len(flags) - num_consts]
+    right = united([x, outs(function, (*consts, *x))])
+    return {"solve": (flags, ()), "function": ((*consts, *x), ()), "tangent": ((*consts, *x, *right), ())}
+
+
+def _there_and_back(
+    outs: Outs, flags: Flags, *, solve: Program, transposed: Program, num_consts: int
+) -> dict[str, tuple[Flags, Flags]]:
+    """`transposed` takes cotangents of what `solve` returns; what is linear varies as what it gives for that."""
+    consts, linear = split(flags, num_consts)
+
+    def back(x: Flags) -> Flags:
+        return outs(transposed, (*consts, *outs(solve, (*consts, *x))))
+
+    ins = (*consts, *fixed_point(linear, back))
+    return {"solve": (ins, ()), "transposed": ((*consts, *outs(solve, ins)), ())}
 
 
 class Solver(Wired):
@@ -38,8 +77,6 @@ class Solver(Wired):
     The other Programs say what is solved; each takes the constants first, and then values that differ from batch element to
     batch element where one of them does.
     """
-
-    wiring = Wiring("solve")
 
     def result_type(*types, solve: Program, num_consts: int, **params: Program | None):
         return solve.output_types
@@ -65,11 +102,15 @@ class linear_solve(Solver):
     and b to the solution of the system and of the transposed one; where `transpose_solve` is None there is no reverse mode.
     """
 
+    wiring = Wiring("solve", system=_in_one_space)
+
     def jvp(primals, tangents, *, operator, num_consts, **params):
         params = {"operator": operator, "num_consts": num_consts, **params}
         (consts, b), (_, tangent_b) = split(primals, num_consts), split(tangents, num_consts)
         outs = bind_holder(linear_solve, *primals, **params)
-        moved = _moved(operator, consts, tangents, outs[: len(b)])
+        x = outs[: len(b)]
+        moved = _moved(operator, consts, tangents, x)
+        tangent_b = vary_as(tangent_b, b, x)
         right = [_minus(t, m) for t, m in zip(tangent_b, moved, strict=True)]
         if all(t is ZERO for t in right):
             return outs, (ZERO,) * len(outs)
@@ -99,6 +140,8 @@ class root(Solver):
     constants, x, and a right-hand side to the solution of the system linearized there.
     """
 
+    wiring = Wiring("solve", system=_at_the_root)
+
     def jvp(primals, tangents, *, function, tangent, num_consts, **params):
         consts, guess = split(primals, num_consts)
         outs = bind_holder(root, *primals, function=function, tangent=tangent, num_consts=num_consts, **params)
@@ -115,6 +158,8 @@ class linear_call(Solver):
     """What `solve` returns, which is linear in the operands behind the constants. `transposed` maps the constants and
     cotangents of its results to those of these operands."""
 
+    wiring = Wiring("solve", system=_there_and_back)
+
     def jvp(primals, tangents, *, solve, num_consts, **params):
         params = {"solve": solve, "num_consts": num_consts, **params}
         (consts, x), (moved, given) = split(primals, num_consts), split(tangents, num_consts)
@@ -124,8 +169,8 @@ class linear_call(Solver):
                 " it is linear in its linear_args only. Pass there what is differentiated, or stop it (pb.lax.stop_gradient)."
             )
         outs = bind_holder(linear_call, *primals, **params)
-        given = [instantiate(tangent, type_of(value)) for tangent, value in zip(given, x, strict=True)]
-        return outs, bind_holder(linear_call, *consts, *given, **params)
+        given = align([instantiate(tangent, type_of(value)) for tangent, value in zip(given, x, strict=True)], x)
+        return outs, tuple(align(bind_holder(linear_call, *consts, *given, **params), outs))
 
     def transpose(cotangents, *operands, solve, transposed, num_consts):
         consts, x = split(operands, num_consts)
@@ -135,9 +180,24 @@ class linear_call(Solver):
         return (*[None] * num_consts, *[ct if is_unknown(value) else None for ct, value in zip(found, x)])
 
 
+def transposed_operator(program: Program, unknown: Flags) -> Program:
+    """The transpose of a Program that is linear in its unknown inputs, which are the last ones, and of their types."""
+    made, _ = transpose_program(program, unknown, (1,) * sum(unknown))
+    if not told_axes():
+        return made
+
+    def transposed(*args: Any) -> list[Any]:
+        consts, cotangents = split(args, len(unknown) - sum(unknown))
+        found = transpose_at(lambda *x: replay(program, (*consts, *x)), cotangents, cotangents)  # which vary as x does
+        return [instantiate(ct, type_of(x)) for ct, x in zip(found, cotangents, strict=True)]
+
+    return stage_closed(transposed, made.input_types, made.name, program)
+
+
 def _moved(program: Program, consts: Sequence[Any], tangents: Sequence[Any], x: Sequence[Any]) -> list[Any]:
-    """The tangents of what a Program returns at x, as its constants change."""
-    return jvp_flat(lambda *c: replay(program, (*c, *x)), consts, tangents[: len(consts)])[1]
+    """The tangents of what a Program returns at x, as its constants change. They vary along mesh axes as x does too."""
+    values, moved = jvp_flat(lambda *c: replay(program, (*c, *x)), consts, tangents[: len(consts)])
+    return vary_as(moved, values, x)
 
 
 def _minus(x: Any, y: Any) -> Any:

@@ -106,6 +106,12 @@ def align(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     return [aligned(x, variation(one), axes=axes) for x, one in zip(values, like)] if axes else list(values)
 
 
+def vary_as(tangents: Sequence[Any], like: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Tangents of values, as what varies along mesh axes as others do too; themselves outside of a shard_map."""
+    axes = told_axes()
+    return [vary(t, [other], x, axes) for t, x, other in zip(tangents, like, others)] if axes else list(tangents)
+
+
 def vary(tangent: Any, others: Sequence[Any], like: Any, axes: Any) -> Any:
     """The tangent of `like`, as what varies along the axes along which other values do."""
     recording = innermost_staging()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.control.custom_function import custom_pullback
-from pullback.control.holder import held_by, split
+from pullback.control.holder import Wiring, held_by, split
 from pullback.core.axes import own_axes
 from pullback.core.errors import ShardingError
 from pullback.core.source import source_text
@@ -212,25 +212,18 @@ class _Settling:
         """The parameters of an operation that holds Programs with these settled, how its operands are to vary, and how its
         results do."""
         primitive, params = equation.primitive, equation.params
+        if primitive.wiring is not None and primitive.wiring.system is not None:
+            return self.system(primitive.wiring, params, own)
         if primitive.wiring is None or not isinstance(_first(params[primitive.wiring.programs]), Program):
             return self.others(params, outs[0] if outs else 0, ()), own, tuple(outs)
-
-        def make(program: Program, ins: Flags, forced: Flags) -> tuple[Program, Flags]:
-            found = settled(program, self.names, ins, self.told)
-            if not forced:
-                return found.program, found.outs
-            joined = united([found.outs, forced])  # what another branch or step makes vary varies here too
-            added = [all_of & ~own if self.told else 0 for all_of, own in zip(joined, found.outs, strict=True)]
-            return _with_outputs(found.program, pvary, self.names, added), joined
-
         held = held_by(primitive, params)
         lead, ins = split(own, held.wiring.lead)
 
         def tested(flags: Flags) -> Flags:  # devices that do another number of steps differ in all that is carried
-            return settled(held.test, self.names, flags, self.told).outs * held.carry  # type: ignore[arg-type]
+            return self.outs(held.test, flags) * held.carry  # type: ignore[arg-type]
 
         leading = any_of(lead)  # devices that take another branch differ in all that they compute there
-        made = held.spread(tuple([flags | leading for flags in ins]), make, tested if held.test is not None else None)
+        made = held.spread(tuple([flags | leading for flags in ins]), self.joined, tested if held.test is not None else None)
         test = None if held.test is None else settled(held.test, self.names, made.ins, self.told).program
         apart = leading if held.test is None else any_of(tested(made.ins))
         if apart and self.told:
@@ -244,6 +237,25 @@ class _Settling:
         wired = {primitive.wiring.programs, primitive.wiring.test}
         changed = self.others(held.on(made.programs, test=test), outs[0] if outs else 0, wired)
         return changed, (*lead, *made.ins), tuple([flags | leading for flags in made.outs])
+
+    def outs(self, program: Program, ins: Flags) -> Flags:
+        """How the outputs of a held Program vary."""
+        return settled(program, self.names, ins, self.told).outs
+
+    def joined(self, program: Program, ins: Flags, forced: Flags) -> tuple[Program, Flags]:
+        """A held Program, settled, and how its outputs vary: as `forced` says too, if another branch or step has them so."""
+        found = settled(program, self.names, ins, self.told)
+        if not forced:
+            return found.program, found.outs
+        outs = united([found.outs, forced])
+        return (varied_outputs(found, self.names, outs) if self.told else found.program), outs
+
+    def system(self, wiring: Wiring, params: dict[str, Any], own: Flags) -> tuple[Any, Flags, Flags]:
+        """What `held` says, of an operation each of whose Programs has inputs of its own."""
+        flags = wiring.system(self.outs, own, **params)  # type: ignore[misc]
+        found = {name: self.joined(params[name], *ways) for name, ways in flags.items()}
+        changed = {**params, **{name: program for name, (program, _) in found.items()}}
+        return changed, flags[wiring.programs][0], found[wiring.programs][1]
 
     def at_one_branch(self, equation: Equation, own: Flags) -> tuple[Equation, Flags]:
         """An operation that chooses among branches, by an index on which devices agree if nobody has said what they share."""

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.axes import own_axes, youngest_owner
+from pullback.core.axes import own_axes, told_axes, youngest_owner
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import user_source
@@ -40,10 +40,13 @@ class Dual(Tracer):
 class JvpTrace(Trace):
     """Pushes tangents through each operation by the first rule that the primitive has."""
 
-    __slots__ = ()
+    __slots__ = ("told",)  # the mesh axes along which tangents vary as values do, for what transposes them
     transformation = "jvp"
     role = "tangent"  # of what a rule computes that gives both the values and the tangents
-    told: tuple[Any, ...] = ()  # the mesh axes along which tangents vary as values do
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        super().__init__(function)
+        self.told = told_axes()
 
     def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""

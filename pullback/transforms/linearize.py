@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pullback.core.axes import told_axes
 from pullback.core.errors import GradientError
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
+from pullback.ops.varying import align
 from pullback.transforms.jvp import Dual, JvpTrace, owner
 from pullback.transforms.transpose import JVP_RULE, LINEARIZE_RULE, Linear, Tape
 from pullback.transforms.zeros import may_be_zero
@@ -22,14 +22,13 @@ from pullback.transforms.zeros import may_be_zero
 class LinearizeTrace(JvpTrace):
     """Forward mode whose tangents are recorded instead of computed."""
 
-    __slots__ = ("combine", "tape", "told")
+    __slots__ = ("combine", "tape")
     transformation = "grad"
     role = "residual"  # since tangents are not computed here
 
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.tape = Tape(function)
-        self.told = told_axes()
         self.combine = self.tape.scale  # type: ignore[method-assign]  # the tape's own method, with no call between
 
     def push(self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any]) -> Any:
@@ -107,3 +106,14 @@ def linearize_flat(
         trace.open = tape.open = False
     pairs = [trace.split(out) for out in outs]
     return Linearized([value for value, _ in pairs], tape, inputs, [tape.index_of(tangent) for _, tangent in pairs])
+
+
+def transpose_at(function: Callable[..., Sequence[Any]], primals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+    """The transpose of a linear flat function in a shard_map: its results vary along mesh axes as `primals` do, whose values
+    do not count."""
+
+    def aligned(*xs: Any) -> list[Any]:
+        outs = function(*xs)
+        return align(outs, outs)
+
+    return linearize_flat(aligned, primals).pull(cotangents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Callable
@@ -595,3 +596,92 @@ def test_constraints_inside_name_the_axes_that_are_left() -> None:
         ):
             with pytest.raises(pb.errors.ShardingError, match="names 'a', along which the shard_map around it works"):
                 mapped(f)
+
+
+# ---- operations that hold several Programs -----------------------------------------------------------------------------------
+
+
+def dense(matvec: Any, b: Any) -> Any:
+    return pnp.linalg.solve(pb.jacfwd(matvec)(pnp.zeros_like(b)), b)
+
+
+def fixed_point(solve: Any) -> Callable[..., Any]:
+    """What a function takes to itself, by custom_root; or by the steps that find it, through which derivatives go."""
+
+    def steps(f: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 60, lambda _, x: x - f(x), x)
+
+    return lambda w, x: solve(lambda v: v - 0.2 * pnp.sin(w * v + x.sum(0)), w, steps)
+
+
+def shared_fixed_point(solve: Any) -> Callable[..., Any]:
+    total = lambda v, x: lax.psum(0.05 * pnp.cos(v * x.sum(0)), "x")  # noqa: E731
+    return lambda w, x: solve(lambda v: v - w - total(v, x), w, lambda f, v: lax.fori_loop(0, 60, lambda _, v: v - f(v), v))
+
+
+def by_root(f: Any, start: Any, steps: Any) -> Any:
+    return pb.custom_root(f, start, steps, lambda g, y: pb.custom_linear_solve(g, y, dense, dense))
+
+
+def linear(call: Any) -> Callable[..., Any]:
+    return lambda w, x: call(lambda r, v: r * v, lax.stop_gradient(x[0]), pnp.sin(w)) * x[1] + w
+
+
+SYSTEMS: dict[str, Callable[..., Any]] = {
+    "shared": lambda solve, w, x: solve(lambda v: lax.psum(x.T @ (x @ v), "x") + (2 + w * w) * v, pnp.sin(w)),
+    "each its own": lambda solve, w, x: solve(lambda v: x.T @ (x @ v) + (2 + w * w) * v, pnp.sin(w)),
+    "sides of their own": lambda solve, w, x: solve(lambda v: (2 + w * w) * v + w * (w @ v), x[0]),
+    "shared, of sums": lambda solve, w, x: (
+        solve(lambda v: lax.psum(x.T @ (x @ v), "x") + (2 + w * w) * v, lax.psum(x[0], "x") * w) * x[1]
+    ),
+}
+UNSYMMETRIC: dict[str, Callable[..., Any]] = {
+    "shared, unsymmetric": lambda solve, w, x: solve(lambda v: lax.psum(x[0] * (x[1] @ v), "x") + 30 * v + w * v[0], w),
+    "each its own, unsymmetric": lambda solve, w, x: solve(lambda v: x[0] * (x[1] @ v) + 9 * v + w * v[0], w),
+}
+cg = lambda mv, b: pb.scipy.sparse.linalg.cg(mv, b, tol=1e-14)[0]  # noqa: E731
+bicgstab = lambda mv, b: pb.scipy.sparse.linalg.bicgstab(mv, b, tol=1e-14)[0]  # noqa: E731
+told = lambda mv, b: pb.custom_linear_solve(mv, b, dense, dense)  # noqa: E731
+SOLVERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "cg": (cg, SYSTEMS),
+    "bicgstab": (bicgstab, UNSYMMETRIC),
+    "custom_linear_solve": (told, {**SYSTEMS, **UNSYMMETRIC}),
+}
+SOLVED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    f"{name}: {which}": (functools.partial(system, solver), functools.partial(system, dense))
+    for name, (solver, systems) in SOLVERS.items()
+    for which, system in systems.items()
+}
+through = lambda f, start, steps: lax.scan(lambda x, _: (x - f(x), None), start, None, 60)[0]  # noqa: E731
+SOLVED |= {
+    "custom_root": (fixed_point(by_root), fixed_point(through)),
+    "linear_call": (linear(lambda f, r, v: pb.linear_call(f, f, r, v)), linear(lambda f, r, v: f(r, v))),
+    "custom_root, shared": (shared_fixed_point(by_root), shared_fixed_point(through)),
+}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_first_and_second_derivatives_of_solutions(name: str) -> None:
+    weights, w, x = np.arange(1.0, 17).reshape(4, 4), 1 + 0.1 * W.astype("f8"), X.astype("f8")
+    solved, plain = [lambda w, x, f=f: f(w, x)[None] for f in SOLVED[name]]
+
+    def loss(f: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda w, x: (f(w, x) * weights).sum() + (f(w, x) ** 2).sum()
+
+    def both(loss: Any) -> Callable[..., Any]:
+        """The gradient, and that of its squares."""
+        slope = pb.grad(loss, (0, 1))
+        norm = lambda w, x: sum([(one**2).sum() for one in slope(w, x)])  # noqa: E731
+        return lambda w, x: (*slope(w, x), *pb.grad(norm, (0, 1))(w, x))
+
+    def inside(w: Any, x: Any) -> Any:
+        own = pnp.asarray(weights)[lax.axis_index("x")]
+        part = lambda w, x: lax.psum((solved(w, x) * own + solved(w, x) ** 2).sum(), "x")  # noqa: E731
+        return pb.grad(part, (0, 1))(w, x)
+
+    alone = pb.vmap(lambda w, x: plain(w, x)[0], in_axes=(None, 0), axis_name="x")
+    wanted = both(loss(lambda w, x: alone(w, x.reshape(4, 2, 4))))(w, x)
+    f = mapped(solved, P("x"))
+    for found in (both(loss(f))(w, x), mapped(inside, (P(), P("x")))(w, x)):
+        for one, other in zip(found, wanted):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
