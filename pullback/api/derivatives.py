@@ -30,7 +30,7 @@ from pullback.api.tangents import (
     weak_as,
 )
 from pullback.api.traced import with_placeholders
-from pullback.core.array import Array, PlacedArray
+from pullback.core.array import Array, PlacedArray, is_deleted
 from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
@@ -43,7 +43,7 @@ from pullback.ops.scaling import ones
 from pullback.ops.varying import align
 from pullback.program.equality import Keyed
 from pullback.transforms.jvp import jvp_flat
-from pullback.transforms.linearize import linearize_flat
+from pullback.transforms.linearize import linearize_flat, transpose_at
 from pullback.transforms.transpose import Tape, transpose_flat
 
 # ---- forward ----------------------------------------------------------------------------------------------------------
@@ -396,12 +396,14 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
         fun: a function that is linear in all of its arguments: of floating-point or complex numbers, with such results, or of
             integers, with integers for results.
         primals: for each argument, something with its shape and dtype: an array or an `ArrayType`, in trees of any structure.
+            Inside a `shard_map`, where cotangents vary among devices as values do, they are arrays, which do or do not.
 
     Returns:
         A function from a cotangent (a tree like `fun`'s output) to a tuple of cotangents, one for each argument.
 
     Raises:
-        GradientError: `fun` turns out not to be linear, or mixes integers with other numbers.
+        GradientError: `fun` turns out not to be linear, or mixes integers with other numbers; or types are given inside a
+            `shard_map`.
 
     Example:
         >>> import pullback as pb
@@ -413,7 +415,8 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
     kind = kind_of(fun)
     trees = [kind.flatten(primal) for primal in with_placeholders(primals, kind)]
     structures = [structure for _, structure in trees]
-    types = [type_of(leaf) for leaves, _ in trees for leaf in leaves]
+    flat = [leaf for leaves, _ in trees for leaf in leaves]
+    types = list(map(type_of, flat))
 
     def transposed(cotangent: R = _NOT_GIVEN, *more: Any) -> tuple[Any, ...]:
         if cotangent is _NOT_GIVEN or more:
@@ -427,6 +430,14 @@ def linear_transpose(fun: Callable[..., R], *primals: Any) -> Callable[[R], tupl
             return outs
 
         found = transpose_flat(linear, types, given, fun)
+        if told_axes():
+            if any([(isinstance(leaf, Array) and is_deleted(leaf)) or not is_inexact(type_of(leaf).dtype) for leaf in flat]):
+                raise GradientError(
+                    f"linear_transpose of {describe(fun)} is inside a shard_map, where a cotangent is summed over the devices"
+                    " that share the argument: give it arrays as primals, which tell whether devices share them, not types; of"
+                    " floating-point or complex numbers."
+                )
+            found = transpose_at(linear, flat, given)
         return tuple(trees_of(structures, [zeros(t) if ct is ZERO else weak_as(t, ct) for ct, t in zip(found, types)]))
 
     return wrapped(fun, "transpose_of", transposed)

@@ -685,3 +685,24 @@ def test_first_and_second_derivatives_of_solutions(name: str) -> None:
     for found in (both(loss(f))(w, x), mapped(inside, (P(), P("x")))(w, x)):
         for one, other in zip(found, wanted):
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_linear_transpose_sums_over_the_devices_that_share_the_argument() -> None:
+    rows, shared, ct = RNG.normal(size=(4,)), RNG.normal(size=(3,)), RNG.normal(size=(4, 3))
+
+    def mapped(f: Callable[..., Any], *specs: pb.PartitionSpec, out: pb.PartitionSpec, **more: Any) -> Any:
+        return pb.shard_map(f, mesh=LINE, in_specs=specs, out_specs=out, **more)
+
+    def transposed(r: Any, v: Any, ct: Any) -> Any:
+        return pb.linear_transpose(lambda v: r[0] * v, v)(ct[0])[0]
+
+    for more in ({}, {"debug": True}):
+        found = mapped(transposed, P("x"), P(), P("x"), out=P(), **more)(rows, shared, ct)
+        np.testing.assert_allclose(found, rows @ ct, rtol=1e-6)
+    own = mapped(lambda r, v, ct: transposed(r, v[0], ct)[None], P("x"), P("x"), P("x"), out=P("x"))
+    np.testing.assert_allclose(own(rows, ct, ct), rows[:, None] * ct, rtol=1e-6)
+    total = mapped(lambda v, ct: pb.linear_transpose(lambda v: lax.psum(v, "x"), v)(ct)[0], P("x"), P(), out=P("x"))
+    np.testing.assert_allclose(total(ct, ct[:1]), np.repeat(ct[:1], 4, 0), rtol=1e-6)
+    for primal, given in ((pb.ArrayType((3,), "float64"), ct), (np.arange(3), np.arange(12).reshape(4, 3))):
+        with pytest.raises(pb.errors.GradientError, match="which tell whether devices share them"):
+            mapped(lambda ct, p=primal: pb.linear_transpose(lambda v: 2 * v, p)(ct[0])[0], P("x"), out=P())(given)
