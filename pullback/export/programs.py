@@ -48,7 +48,7 @@ def program_data(program: Program | None, name: str, on_mesh: bool) -> bytes:
     known = primitives()
     for primitive in _applied(program):
         if known.get(primitive.name) is not primitive:
-            raise ExportError(f"{cannot}its operation {primitive.name} is not one of pullback's.")
+            raise ExportError(f"{cannot}its operation {primitive.name} is not among pb.export.primitives().")
     try:
         return program.to_json().encode()
     except ProgramError as error:
