@@ -25,12 +25,13 @@ def eigh(write, x, results, mode, uplo):
     rows, columns = at.places(-2), at.places(-1)
     other = conjugate(transposed(x))
     x = np.where(rows >= columns, x, other) if uplo == "L" else np.where(rows <= columns, x, other)
-    x = np.where(rows == columns, as_dtype(real(x), x.dtype), x)
+    given, x = x, np.where(rows == columns, as_dtype(real(x), x.dtype), x)
+    most, x = _scaled(at, x)
     shift = _over(write, "maximum", at.reduced("stablehlo.add", np.abs(x), 0, (-1,)))
     _, basis = _orthogonal(write, np.where(rows == columns, x + as_dtype(at.spread(shift, None), x.dtype), x))
     values = at.reduced("stablehlo.add", real(conjugate(basis) * _product(write, x, basis)), 0, (-2,))
     values, basis = _sorted(write, values, [basis], falling=False)
-    return [basis, values, _status(write, x, results[2])]
+    return [basis, values * at.along(most, values), _status(write, given, results[2])]
 
 
 def svd(write, x, results, mode):
@@ -46,11 +47,17 @@ def svd(write, x, results, mode):
 def _decomposed(write, x, count):
     """The singular values of matrices that have no more columns than rows, so many columns of U, and V."""
     at = Stack(write, x.value.shape)
-    most = at.reduced("stablehlo.maximum", np.abs(x), 0, (-2, -1))
-    most = np.where(most == 0, 1, most)  # divided by it, no square overflows
-    made, basis = _orthogonal(write, x / as_dtype(at.spread(most, None), x.dtype))
+    most, x = _scaled(at, x)
+    made, basis = _orthogonal(write, x)
     values, made, basis = _sorted(write, np.sqrt(_squares(at, made)), [made, basis], falling=True)
     return values * at.along(most, values), _completed(write, made, count), basis
+
+
+def _scaled(at, x):
+    """The largest sizes of elements, and matrices that are divided by them, so that no square overflows."""
+    most = at.reduced("stablehlo.maximum", np.abs(x), 0, (-2, -1))
+    most = np.where(most == 0, 1, most)
+    return most, x / as_dtype(at.spread(most, None), x.dtype)
 
 
 def _orthogonal(write, x):

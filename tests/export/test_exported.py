@@ -354,7 +354,7 @@ def test_the_rules_of_functions_here_are_those_that_count():
     with pytest.raises(ExportError, match=r"cannot go along .*rules of custom functions"):
         made(3.0).serialize(program=True)
     twice = pb.Primitive("twice", result_type=lambda x: x, lower=lambda write, x: write.elementwise("stablehlo.add", x, x))
-    with pytest.raises(ExportError, match="its operation twice is not among pb.export.primitives"):
+    with pytest.raises(ExportError, match=r"its operation twice is not among pb\.export\.primitives"):
         pb.export.export(pb.jit(lambda x: pb.jit(twice)(x)))(1.0).serialize(program=True)
     with pytest.raises(ExportError, match="read from bytes without one"):
         travelled(pb.jit(lambda x: x), 1.0).serialize(program=True)
