@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_vjp
+from pullback.api.functions import check_flags
 from pullback.core.bundles import pack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
@@ -275,6 +276,7 @@ class Exported(Keyed):
         """
         if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
             raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
+        check_flags("serialize", program=program)
         try:
             trees = {"in_tree": tree_data(self.in_tree, "its arguments"), "out_tree": tree_data(self.out_tree, "its result")}
         except ExportError as error:
@@ -290,7 +292,7 @@ class Exported(Keyed):
             "platforms": {name: one.facts for name, one in self._modules.items()},
             "made_by": self.made_by,
             "vjp_order": vjp_order,
-            "program": program,
+            "program": bool(program),
         }
         further = [self.vjp().serialize(vjp_order - 1)] if vjp_order else []
         further += [program_data(self.program, self.fun_name, self.mesh is not None)] if program else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.api.compiled import Jitted, jit
@@ -76,7 +76,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 def chosen_platforms(platforms: Sequence[str] | None) -> tuple[str, ...]:
     """The platforms for which to write StableHLO. Raises ValueError unless they are known."""
     chosen = (current_default_device().platform,) if platforms is None else platforms
-    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) else chosen))
+    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) or not isinstance(chosen, Iterable) else chosen))
     known = [*PLATFORMS, *known_platforms()]
     if not chosen or not all([name in known for name in chosen]):
         raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")

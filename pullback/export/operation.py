@@ -102,7 +102,7 @@ def _mesh_here(function: Any) -> AbstractMesh | None:
     if taken:
         raise ShardingError(
             f"{function.fun_name} was exported to divide its arrays over {mesh}, and so cannot be called in a shard_map along"
-            f" {', '.join(map(repr, sorted(taken)))}: call it outside, or export the function of one device's shards."
+            f" {', '.join(sorted(map(repr, taken)))}: call it outside, or export the function of one device's shards."
         )
     here = current_mesh()
     return here if here is not None and here.abstract_mesh is mesh else mesh

@@ -404,6 +404,8 @@ def test_one_for_other_platforms_is_not_run_here():
         (lambda: pb.export.export(lambda x: x), TypeError),
         (lambda: pb.export.export(pb.jit(pnp.sin), platforms=("gpu?",)), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin), platforms=()), ValueError),
+        (lambda: pb.export.export(pb.jit(pnp.sin), platforms=3), ValueError),
+        (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(program="yes"), TypeError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(vjp_order=-1), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(vjp_order=True), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).mlir_module("tpu"), ExportError),
