@@ -11,9 +11,17 @@ from pullback.api.functions import argument_name
 from pullback.api.shardings import lies_as
 from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
-from pullback.core.array import ShardedArray, host_of
+from pullback.core.array import PlacedArray, ShardedArray, host_of
 from pullback.core.bundles import pack
-from pullback.core.errors import DtypeError, ExportError, ShapeError, ShardingMismatch, StaticArgumentError, StructureError
+from pullback.core.errors import (
+    DeviceError,
+    DtypeError,
+    ExportError,
+    ShapeError,
+    ShardingMismatch,
+    StaticArgumentError,
+    StructureError,
+)
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.core.tree_forms import tree_data
@@ -21,6 +29,7 @@ from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.engine.compile import lower_to_text
 from pullback.engine.jaxlib import jaxlib
+from pullback.engine.partition import mesh_of
 from pullback.engine.shipping import ship
 from pullback.native.choice import Choice
 from pullback.program.program import Program
@@ -275,6 +284,10 @@ class Compiled(_AheadOfTime):
                 where = f"{self._jitted._paths(*dynamic)[index]} lies as {leaf.placed_type} on {leaf.sharding.mesh}"
                 where = f"{where} where it was compiled for {wanted}"
                 raise ShardingMismatch(says.format(describe(self._fun), where, ", or move it"))
+            device = self._signature.options.device
+            if isinstance(leaf, PlacedArray) and leaf.device != device and mesh_of(self._signature.program) is None:
+                where = f"{self._jitted._paths(*dynamic)[index]} is on {leaf.device} where it was compiled for {device}"
+                raise DeviceError(says.format(describe(self._fun), where, ", or move it"))
         if any(isinstance(leaf, Tracer) for leaf in leaves):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."

@@ -22,4 +22,4 @@ def shardings_of_data(mesh: AbstractMesh | None, data: Sequence[Any]) -> Shardin
     def of(spec: Any) -> NamedSharding | None:
         return None if mesh is None or spec is None else NamedSharding(mesh, PartitionSpec(*map(tuple, spec)))
 
-    return list(map(of, data))
+    return tuple(map(of, data))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import collections
+import contextlib
 import dataclasses
+import importlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pullback.core.errors import ExportError
 from pullback.core.source import api_boundary
 from pullback.core.trees import LEAF, NAMESPACE, TreeDef, Trivial, flatten, optree, register_dataclass
 
 C = TypeVar("C", bound=type)
+
+OWN = "pullback."  # begins the names of modules whose classes are the same everywhere
 
 _by_name: dict[str, type] = {"pullback.float0": Trivial}
 _names: dict[type, str] = {Trivial: "pullback.float0"}
@@ -72,7 +76,7 @@ def tree_data(structure: TreeDef, what: str) -> Any:
     children = [tree_data(child, what) for child in structure.children()]
     if kind in ("TUPLE", "LIST"):
         return [kind, children]
-    made = structure.one_level().unflatten(range(len(children)))
+    made = structure.unflatten(range(structure.num_leaves))  # with each None in its place, which may be looked at
     if kind in ("DICT", "ORDEREDDICT", "DEFAULTDICT"):
         parts = dict(zip(structure.entries(), children))
         found = [kind, [parts[key] for key in made], [_data(key, f"a key in {what}") for key in made]]
@@ -85,15 +89,16 @@ def tree_data(structure: TreeDef, what: str) -> Any:
     if kind == "DEQUE":
         return [kind, children, made.maxlen]
     cls = structure.type
-    if cls not in _names:
+    name = _names.get(cls, f"{cls.__module__}.{cls.__qualname__}" if cls.__module__.startswith(OWN) else None)
+    if name is None:
         raise ExportError(
             f"A {cls.__name__} in {what} cannot travel, since nothing says what it is called where it is loaded. Name it on"
             f' both sides: pb.export.register_container({cls.__name__}, "{cls.__module__}.{cls.__qualname__}").'
         )
     if kind == "CUSTOM":
         metadata = _node(cls).flatten_func(made)[1]
-        return [kind, children, _names[cls], _data(metadata, f"the static part of a {cls.__name__} in {what}")]
-    return [kind, children, _names[cls]]
+        return [kind, children, name, _data(metadata, f"the static part of a {cls.__name__} in {what}")]
+    return [kind, children, name]
 
 
 def tree_of_data(data: Any) -> TreeDef:
@@ -137,35 +142,62 @@ def _tree(data: Any) -> Any:
         return dict(pairs) if kind == "DICT" else collections.OrderedDict(pairs)
     if kind == "DEQUE":
         return collections.deque(made, maxlen=more[0])
-    if more[0] not in _by_name:
-        raise ExportError(
-            f"The exported function has a container that was named {more[0]!r} when it was exported, and no class has that name"
-            f" here. Define the class as it was there, and name it: pb.export.register_container(cls, {more[0]!r})."
-        )
-    cls: Any = _by_name[more[0]]
+    cls: Any = _class_of(more[0])
     if kind == "NAMEDTUPLE":
         return cls(*made)
     return _node(cls).unflatten_func(from_plain(more[1]), made)
+
+
+def _class_of(name: str) -> type:
+    """The class that has a name in exported bytes: one that was registered, or one of pullback's own, by its module."""
+    if name in _by_name:
+        return _by_name[name]
+    module, _, own = name.rpartition(".")
+    if name.startswith(OWN):
+        with contextlib.suppress(ImportError):
+            found = getattr(importlib.import_module(module), own, None)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+    raise ExportError(
+        f"The exported function has a container that was named {name!r} when it was exported, and no class has that name"
+        f" here. Define the class as it was there, and name it: pb.export.register_container(cls, {name!r})."
+    )
 
 
 def _data(value: Any, what: str) -> Any:
     """A key or a static part as JSON data."""
     if isinstance(value, (bool, int, str)):  # of derived classes too
         return value
+
+    def structure(value: Any) -> Any:
+        return (
+            {"structure": tree_data(value, what)}
+            if value is LEAF or isinstance(value, optree().PyTreeSpec)
+            else _none_else(value)
+        )
+
     try:
-        return plain(value)
+        return plain(value, structure)
     except TypeError as error:
         raise ExportError(
             f"{what[0].upper()}{what[1:]} is {value!r} of type {type(value).__name__}, which cannot travel: only None, bools,"
-            " numbers, strings, bytes, and tuples, lists and dicts of them can."
+            " numbers, strings, bytes, structures of trees, and tuples, lists and dicts of them can."
         ) from error
 
 
 # ---- values that are no arrays ----------------------------------------------------------------------------------------------
 
 
-def plain(value: Any) -> Any:
-    """A Python value as JSON that gives it back to the bit. Raises TypeError, with the name of its type, if none can."""
+def _none_else(value: Any) -> NoReturn:
+    raise TypeError(type(value).__name__)
+
+
+def plain(value: Any, otherwise: Callable[[Any], Any] = _none_else) -> Any:
+    """A Python value as JSON that gives it back to the bit. Raises TypeError, with the name of its type, if none can.
+
+    Arguments:
+        otherwise: what makes JSON of values of other types.
+    """
     cls = type(value)
     if value is None or cls in (bool, str):
         return value
@@ -178,10 +210,10 @@ def plain(value: Any) -> Any:
     if cls is bytes:
         return {"bytes": base64.b64encode(value).decode()}
     if cls in (tuple, list):
-        return {cls.__name__: [plain(one) for one in value]}
+        return {cls.__name__: [plain(one, otherwise) for one in value]}
     if cls is dict:
-        return {"dict": [[plain(key), plain(one)] for key, one in value.items()]}
-    raise TypeError(cls.__name__)
+        return {"dict": [[plain(key, otherwise), plain(one, otherwise)] for key, one in value.items()]}
+    return otherwise(value)
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
@@ -192,6 +224,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda parts: tuple(map(from_plain, parts)),
     "list": lambda parts: list(map(from_plain, parts)),
     "dict": lambda pairs: {from_plain(key): from_plain(value) for key, value in pairs},
+    "structure": tree_of_data,
 }
 
 

@@ -61,8 +61,8 @@ def devices_of(mesh: AbstractMesh) -> Mesh:
     """A mesh that has devices. Raises `ShardingError` for one that has none."""
     if not isinstance(mesh, Mesh):
         raise ShardingError(
-            f"Nothing can run on {mesh}, which has no devices: trace and lower with it, or run on a mesh of devices"
-            " (pb.make_mesh)."
+            f"Nothing can run on {mesh}, which has no devices. Put an argument on a mesh of these axes that has some:"
+            f" pb.device_put(x, pb.NamedSharding(pb.make_mesh({mesh.axis_sizes}, {mesh.axis_names}), pb.P()))."
         )
     return mesh
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_vjp
+from pullback.api.functions import check_flags
 from pullback.core.bundles import pack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
@@ -39,6 +40,7 @@ class Exported(Keyed):
         mesh: the mesh on which it computes, without devices; None for one device. nr_devices: how many devices that takes.
         in_shardings, out_shardings: how each leaf of the arguments and of the result lies on it; None where that is not said.
         program: the Program that the StableHLO was made of, which transformations work on; None if there is none.
+        digest: SHA-256 of the StableHLO and of what it says above; functions are equal if their trees and derivatives are, too.
 
     Example:
         >>> import pullback as pb
@@ -50,8 +52,8 @@ class Exported(Keyed):
     """
 
     __slots__ = (
-        "_jitted", "_make_vjp", "_modules", "_vjp", "fun_name", "in_shardings", "in_tree", "in_types", "made_by", "mesh",
-        "out_shardings", "out_tree", "out_types", "program", "run",
+        "_jitted", "_make_vjp", "_modules", "_vjp", "digest", "fun_name", "in_shardings", "in_tree", "in_types", "made_by",
+        "mesh", "out_shardings", "out_tree", "out_types", "program", "run",
     )  # fmt: skip
 
     def __init__(
@@ -63,7 +65,7 @@ class Exported(Keyed):
         mesh: AbstractMesh | None,
         modules: Mapping[str, PortableModule],
         made_by: Mapping[str, str],
-        make_vjp: Callable[[], Exported] | None,
+        make_vjp: functools.partial[Exported] | None,
         program: Program | None,
     ) -> None:
         self.fun_name = fun_name
@@ -78,7 +80,8 @@ class Exported(Keyed):
         self._vjp: Exported | None = None
         parts = [[name, str(self.in_types), str(self.out_types), repr(one.facts)] for name, one in self._modules.items()]
         text = repr([fun_name, *parts, self.mesh, self.in_shardings, self.out_shardings]).encode()
-        self.key = hashlib.sha256(b"".join([text, *[one.data for one in self._modules.values()]])).hexdigest()
+        self.digest = hashlib.sha256(b"".join([text, *[one.data for one in self._modules.values()]])).hexdigest()
+        self.key = self.digest, trees, program, make_vjp and (make_vjp.func, make_vjp.args)
         has_rule = program is None and make_vjp is not None
         self.run: Callable[..., Any] = _with_rule(self) if has_rule else functools.partial(call_flat, self)
         self._jitted = jit(_on_trees(self))  # so that a call like one before takes as long as that of a jitted function
@@ -273,6 +276,7 @@ class Exported(Keyed):
         """
         if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
             raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
+        check_flags("serialize", program=program)
         try:
             trees = {"in_tree": tree_data(self.in_tree, "its arguments"), "out_tree": tree_data(self.out_tree, "its result")}
         except ExportError as error:
@@ -288,7 +292,7 @@ class Exported(Keyed):
             "platforms": {name: one.facts for name, one in self._modules.items()},
             "made_by": self.made_by,
             "vjp_order": vjp_order,
-            "program": program,
+            "program": bool(program),
         }
         further = [self.vjp().serialize(vjp_order - 1)] if vjp_order else []
         further += [program_data(self.program, self.fun_name, self.mesh is not None)] if program else []

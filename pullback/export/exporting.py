@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from pullback.api.compiled import Jitted, jit
@@ -76,7 +76,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
 def chosen_platforms(platforms: Sequence[str] | None) -> tuple[str, ...]:
     """The platforms for which to write StableHLO. Raises ValueError unless they are known."""
     chosen = (current_default_device().platform,) if platforms is None else platforms
-    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) else chosen))
+    chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) or not isinstance(chosen, Iterable) else chosen))
     known = [*PLATFORMS, *known_platforms()]
     if not chosen or not all([name in known for name in chosen]):
         raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")
@@ -93,8 +93,8 @@ def export_program(program: Program, in_tree: TreeDef, out_tree: TreeDef, platfo
     def without_devices(sharding: NamedSharding | None) -> NamedSharding | None:
         return None if sharding is None or mesh is None else NamedSharding(mesh, sharding.spec)
 
-    takes = [without_devices(variable.sharding) for variable in program.inputs]
-    gives = [without_devices(sharding_of(out)) for out in program.outputs]
+    takes = tuple([without_devices(variable.sharding) for variable in program.inputs])
+    gives = tuple([without_devices(sharding_of(out)) for out in program.outputs])
     make_vjp = functools.partial(_exported_vjp, program, takes, gives, platforms)
     kept = program if mesh is None else None
     return Exported(program.name, (in_tree, out_tree), types, (takes, gives), mesh, modules, versions(), make_vjp, kept)
@@ -152,12 +152,12 @@ def deserialize(data: bytes) -> Exported:
     facts = header["platforms"]
     modules = {name: PortableModule(blob, facts[name]) for name, blob in zip(facts, blobs)}
     further = blobs[len(modules) :]
-    program = program_of_data(further.pop()) if header["program"] else None
+    program = program_of_data(further.pop()) if header.get("program") else None  # which bytes of before it was there lack
     trees = tree_of_data(header["in_tree"]), tree_of_data(header["out_tree"])
     types = [read_type(one) for one in header["in_types"]], [read_type(one) for one in header["out_types"]]
     mesh = None if header["mesh"] is None else AbstractMesh(*header["mesh"])
     shardings = shardings_of_data(mesh, header["in_specs"]), shardings_of_data(mesh, header["out_specs"])
-    make_vjp: Callable[[], Exported] | None = functools.partial(deserialize, further[0]) if further else None
+    make_vjp: functools.partial[Exported] | None = functools.partial(deserialize, further[0]) if further else None
     if program is not None and make_vjp is None:
         make_vjp = functools.partial(_exported_vjp, program, *shardings, tuple(facts))
     return Exported(header["name"], trees, types, shardings, mesh, modules, header["made_by"], make_vjp, program)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.api.loops import map as map_in_loop
-from pullback.core.errors import ShapeError
+from pullback.core.axes import MeshAxis, axes_around
+from pullback.core.errors import ShapeError, ShardingError
 from pullback.core.execution import engine
+from pullback.core.meshes import AbstractMesh, current_mesh
 from pullback.core.primitive import Rules, primitive
 from pullback.engine.portable import include
 from pullback.native.graph import Refused
@@ -40,7 +42,7 @@ class OfStableHLO(Rules):
         return engine().run_operation(primitive, arrays, params)
 
     def lower(write, *values, function, **params):
-        return include(write, function._module(write.platform), f"exported_{function.key[:32]}_", values)
+        return include(write, function._module(write.platform), f"exported_{function.digest[:32]}_", values)
 
     platforms = {"native": _recorded}  # noqa: RUF012  (a rule, not a default)
 
@@ -79,9 +81,28 @@ def constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
 
 def call_flat(function: Any, *leaves: Any) -> tuple[Any, ...]:
     """Call an exported function, whose arguments and results lie as it was exported for."""
-    given = constrained(leaves, function.in_shardings)
+    given, mesh = constrained(leaves, function.in_shardings), _mesh_here(function)
     if function.program is None:
-        outs = call_exported(*given, function=function, mesh=function.mesh)
+        outs = call_exported(*given, function=function, mesh=mesh)
     else:
-        outs = call_transformable(*given, function=function, program=function.program, mesh=function.mesh)
+        outs = call_transformable(*given, function=function, program=function.program, mesh=mesh)
     return tuple(constrained(outs, function.out_shardings))
+
+
+def _mesh_here(function: Any) -> AbstractMesh | None:
+    """The mesh that an exported function computes on: with the devices of the innermost `with mesh:`, if its axes are those.
+
+    Raises:
+        ShardingError: a shard_map around it works along axes of its mesh.
+    """
+    mesh: AbstractMesh | None = function.mesh
+    if mesh is None:
+        return None
+    taken = {owner.axis.name for owner in axes_around().values() if isinstance(owner, MeshAxis)}.intersection(mesh.axis_names)
+    if taken:
+        raise ShardingError(
+            f"{function.fun_name} was exported to divide its arrays over {mesh}, and so cannot be called in a shard_map along"
+            f" {', '.join(sorted(map(repr, taken)))}: call it outside, or export the function of one device's shards."
+        )
+    here = current_mesh()
+    return here if here is not None and here.abstract_mesh is mesh else mesh

@@ -32,6 +32,16 @@ for a, b in ((x1, x2), (x0, x2)):
                 assert "x (f32[4])" in str(error) and "y (f32[4])" in str(error)
         else:
             raise AssertionError("no error")
+for given, home in ((x, d[0]), (x1, d[1])):  # what is compiled ahead of time stays where it was compiled for
+    compiled = f.lower(given, x).compile()
+    for call in (compiled, pb.export.load_executable(compiled.serialize())):
+        assert call(x, given).device == call(np.ones(4, np.float32), x).device == home
+        try:
+            call(x, x2)
+        except pb.errors.DeviceError as error:
+            assert f"is on cpu(2) where it was compiled for {home}" in str(error), error
+        else:
+            raise AssertionError("no error")
 with pb.default_device(d[2]):
     assert f(x, x).device == d[2] and f(x1, x).device == d[1] and pb.device_put(x).device == d[2]
 assert f(x, x).device == d[0]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback.core.errors import ExportError
 
 X = np.ones((3, 4), np.float32)
@@ -80,6 +81,8 @@ TREES = [
     State(1.0, {"deep": [2.0]}),
     Layer(1.0, ("dense", 3, float("inf"), None, [True])),
     Pair(State(1.0, 2.0), 3.0, "note"),
+    pnp.linalg.SVDResult(1.0, 2.0, 3.0),  # pullback's own need no name
+    pb.optimizers.OptimizerState([(1.0, 2.0)], pb.tree.structure({"w": 0, "b": State(None, (0,))})),
 ]
 
 
@@ -110,6 +113,13 @@ def test_trees_that_do_not_travel(tree, says):
     for serialize in (pb.export.export(f)(tree).serialize, f.lower(tree).compile().serialize):
         with pytest.raises(ExportError, match=says):
             serialize()
+
+
+def test_static_parts_are_those_of_the_container_as_it_was():
+    """This one says by which of its parts is None where a value of it is kept."""
+    line = pb.scipy.interpolate.RegularGridInterpolator((np.arange(4.0),), np.arange(4.0), fill_value=0.5)
+    call = travelled(pb.jit(lambda line, x: line(x)), line, np.ones(1)).call
+    assert call(line, np.array([2.5])) == 2.5 and call(line, np.array([9.0])) == 0.5
 
 
 def test_names_of_classes_are_unique():

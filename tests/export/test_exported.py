@@ -8,6 +8,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core import bundles
 from pullback.core.errors import DtypeError, ExportError, GradientError, ShapeError, StructureError
 from pullback.engine.portable import portable_module
 from pullback.ops.families import on_host
@@ -102,7 +103,7 @@ def test_what_is_known_of_one():
         exported.in_avals == exported.in_types and exported.in_shardings == (None, None) and exported.out_shardings == (None,)
     )
     assert "func.func public @main(%arg0: tensor<3x4xf32>, %arg1: tensor<f32>) -> tensor<3x4xf32>" in exported.mlir_module()
-    again = pb.export.deserialize(exported.serialize())
+    again = pb.export.deserialize(exported.serialize(program=True))
     assert again == exported and hash(again) == hash(exported) and again.made_by == exported.made_by
     assert again.mlir_module_serialized() == exported.mlir_module_serialized()
     assert exported != pb.export.export(pb.jit(lambda p, *, scale: p["w"] + scale))({"w": X}, scale=2.0)
@@ -351,6 +352,12 @@ def test_the_rules_of_functions_here_are_those_that_count():
         return pb.export.export(pb.jit(lambda x: f(x)))(1.0)
 
     assert [pb.jit(pb.grad(made(factor).call))(1.0) for factor in (3.0, 5.0)] == [3.0, 5.0]
+    slope = pb.jit(lambda exported, x: pb.grad(exported.call)(x), static_argnums=0)
+    both = [made(3.0), made(5.0)]
+    assert [slope(one, 1.0) for one in both] == [3.0, 5.0]
+    assert [slope(pb.export.deserialize(one.serialize(vjp_order=1)), 1.0) for one in both] == [3.0, 5.0]
+    with pytest.raises(GradientError):  # without derivatives it is another function
+        slope(pb.export.deserialize(both[0].serialize()), 1.0)
     with pytest.raises(ExportError, match=r"cannot go along .*rules of custom functions"):
         made(3.0).serialize(program=True)
     twice = pb.Primitive("twice", result_type=lambda x: x, lower=lambda write, x: write.elementwise("stablehlo.add", x, x))
@@ -358,6 +365,21 @@ def test_the_rules_of_functions_here_are_those_that_count():
         pb.export.export(pb.jit(lambda x: pb.jit(twice)(x)))(1.0).serialize(program=True)
     with pytest.raises(ExportError, match="read from bytes without one"):
         travelled(pb.jit(lambda x: x), 1.0).serialize(program=True)
+
+
+def test_functions_of_other_trees_are_other_functions():
+    def made(key):
+        return travelled(pb.jit(lambda x: {key: 2.0 * x}), 1.0)
+
+    call = pb.jit(lambda exported, x: exported.call(x), static_argnums=0)
+    assert [call(made(key), 1.0) for key in "aba"] == [{"a": 2.0}, {"b": 2.0}, {"a": 2.0}]
+
+
+def test_bytes_of_before_programs_went_along_are_read():
+    header, blobs = bundles.unpack("function", pb.export.export(pb.jit(lambda x: x * x))(1.0).serialize())
+    for name in ("program", "kind", "sizes"):
+        del header[name]
+    assert pb.export.deserialize(bundles.pack("function", header, blobs)).call(3.0) == 9.0
 
 
 def test_factorizations_are_exported_for_platforms_without_lapack():
@@ -382,6 +404,8 @@ def test_one_for_other_platforms_is_not_run_here():
         (lambda: pb.export.export(lambda x: x), TypeError),
         (lambda: pb.export.export(pb.jit(pnp.sin), platforms=("gpu?",)), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin), platforms=()), ValueError),
+        (lambda: pb.export.export(pb.jit(pnp.sin), platforms=3), ValueError),
+        (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(program="yes"), TypeError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(vjp_order=-1), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(vjp_order=True), ValueError),
         (lambda: pb.export.export(pb.jit(pnp.sin))(X).mlir_module("tpu"), ExportError),

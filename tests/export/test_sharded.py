@@ -43,7 +43,7 @@ assert exported.nr_devices == 8 and exported.mesh is AbstractMesh((2, 4), ("data
 assert [str(one.spec) for one in exported.in_shardings] == [str(P(None, "model")), str(P("model")), str(P("data"))]
 assert "sdy.mesh @mesh" in exported.mlir_module() and exported.platforms == ("cpu",)
 data = exported.serialize(vjp_order=1)
-assert pb.export.deserialize(data) == exported
+assert pb.export.deserialize(data) == pb.export.deserialize(data) != exported == pb.export.export(f)(w, x)
 found, wanted = exported.call(w, x), f(w, x)
 for name in wanted:
     assert found[name].sharding == wanted[name].sharding
@@ -99,7 +99,14 @@ out = pb.vmap(loaded.call, (None, 0))(w, pnp.stack([x, 0.0 * x]))
 np.testing.assert_allclose(out["y"][0], wanted["y"], rtol=1e-4, atol=1e-5)
 assert not np.asarray(out["y"][1]).any()
 assert pb.jit(lambda w, x: loaded.call(w, x * 2.0)["y"] + 1)(w, x).shape == (8, 8)
-refused(lambda: loaded.call(W, X), pb.errors.ShardingError, "has no devices")
+refused(lambda: loaded.call(W, X), pb.errors.ShardingError, "pb.make_mesh((2, 4), ('data', 'model'))")
+for own in (mesh, reversed_mesh):
+    with own:  # which says which devices, to arrays that do not
+        assert loaded.call(W, X)["y"].sharding == pb.NamedSharding(own, P("data"))
+        assert pb.jit(pb.grad(loss))(W, X)["a"].sharding == pb.NamedSharding(own, P(None, "model"))
+for axes in ({"data"}, {"data", "model"}):
+    inside = pb.shard_map(loaded.call, mesh=mesh, in_specs=P(), out_specs=P(), axis_names=axes)
+    refused(lambda: inside(W, X), pb.errors.ShardingError, "cannot be called in a shard_map along 'data'")
 other = pb.device_put(X, pb.NamedSharding(pb.make_mesh((8,), ("data",)), P("data")))
 refused(lambda: loaded.call(W, other), pb.errors.ShardingError, "two meshes")
 print("done")
