@@ -130,7 +130,7 @@ def test_eigh(dtype, device):
                 close(v * w[..., None, :] @ adjoint(v), whole, dtype)
 
 
-@pytest.mark.parametrize("scale", [1e300, 1e200, 1e-300])
+@pytest.mark.parametrize("scale", [1e300, 1e200, 1e-280])
 def test_numbers_near_the_ends_of_the_range(scale, device):
     basis = np.linalg.qr(matrices("float64", 6, 6))[0]
     for sizes in (np.logspace(-9, 0, 6), np.arange(1.0, 7), np.ones(6)):
