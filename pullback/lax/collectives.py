@@ -14,6 +14,7 @@ from pullback.core.array import from_python
 from pullback.core.axes import Axis, as_one, axis_owner, single_names, told_axes
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
+from pullback.core.source import at_user_line
 from pullback.core.trees import array_leaves, unflatten
 from pullback.numpy.axes import normal_axis, several
 from pullback.numpy.creation import asarray, zeros_like
@@ -353,7 +354,10 @@ def _in_blocks(name: str, x: Any, axis: int, count: int) -> Any:
     """x with an axis cut in two: `count` blocks of equal size. Raises `ShapeError` if that cannot be."""
     shape = x.type.shape
     if shape[axis] % max(count, 1):
-        raise ShapeError(f"{name} cannot cut axis {axis} of {x.type} into {count} blocks of equal size.")
+        raise ShapeError(
+            f"{name} cannot cut axis {axis} of {x.type} into {count} blocks of equal size: {shape[axis]} is no multiple of"
+            f" {count}. Pad the axis.{at_user_line()}"
+        )
     return reshape(x, new_sizes=(*shape[:axis], count, shape[axis] // max(count, 1), *shape[axis + 1 :]))
 
 

@@ -24,6 +24,7 @@ from pullback.core.axes import Axis, MeshAxis, axis_owner, single_names
 from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
+from pullback.core.source import at_user_line
 from pullback.core.tracing import bind_at, type_of
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, div, mul
@@ -390,7 +391,10 @@ class ppermute(Collective):
 def check_permutation(axis: Axis, perm: tuple[tuple[int, int], ...]) -> None:
     """Raise `AxisError` unless sources and destinations are numbers along an axis."""
     if any(not 0 <= place < axis.size for pair in perm for place in pair):
-        raise AxisError(f"ppermute over the {axis.size} batch elements of {axis.name!r} cannot send along perm={perm}.")
+        raise AxisError(
+            f"ppermute over the {axis.size} batch elements of {axis.name!r} cannot send along perm={perm}: it must hold"
+            f" pairs (source, destination) of numbers from 0 to {axis.size - 1}.{at_user_line()}"
+        )
 
 
 @primitive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -34,13 +35,14 @@ def largest(program: Program) -> int:
 
 def equation_cost(equation: Equation) -> Cost:
     """The cost of one equation. An inner loop counts its steps, if their number is known; of branches the most expensive one
-    counts."""
+    counts; what each device does with its shards counts for all of them."""
     operands = [atom.type for atom in equation.inputs]
     results = [variable.type for variable in equation.outputs]
     held = [cost(program) for program in programs_in(equation.params)]
     if held:
-        steps = equation.params.get("length", 1)
-        return Cost(steps * max([one.flops for one in held]), steps * max([one.bytes for one in held]))
+        params = equation.params
+        times = params.get("length", 1) * math.prod([params["mesh"].shape[name] for name in params.get("manual", ())])
+        return Cost(times * max([one.flops for one in held]), times * max([one.bytes for one in held]))
     rule = equation.primitive.cost
     if callable(rule):
         flops = rule(operands, results, **equation.params)

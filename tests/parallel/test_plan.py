@@ -169,6 +169,17 @@ def test_computing():
     assert found.flops == 2 * 64 * 32 * 16 / 8 and found.computing is None
 
 
+@pytest.mark.parametrize("manual", [{"data"}, {"data", "model"}])
+def test_computing_in_a_shard_map_counts_every_device(manual):
+    def product(x, w):
+        each = pb.shard_map(lambda x, w: x @ w, in_specs=(pb.P("data"), pb.P()), out_specs=pb.P("data"), axis_names=manual)
+        return each(x, w)
+
+    found = pb.parallel.plan(product, f32(64, 32), f32(32, 16), mesh={"data": 4, "model": 2}, target="cpu")
+    repeated = 2 if "model" in manual else 1
+    assert found.flops == repeated * 2 * 64 * 32 * 16 / 8
+
+
 # ---- what does not fit --------------------------------------------------------------------------------------------------
 
 
