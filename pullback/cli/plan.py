@@ -39,9 +39,10 @@ def add_options(look: ArgumentParser) -> None:
     """What the command takes."""
     look.set_defaults(run=show)
     look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function: a step of training, say")
+    look.add_argument("types", nargs="*", metavar="TYPE", help="the types of its arguments, one each")
     look.add_argument("--mesh", required=True, metavar="NAME=SIZE,...", help="the axes of the mesh, as in data=32,model=8")
     look.add_argument("--for", dest="target", default="h100", metavar="DEVICE", help=f"one of {', '.join(TARGETS)}")
-    look.add_argument("--arg", action="append", default=[], metavar="TYPE", help="the type of an argument; one for each")
+    look.add_argument("--arg", action="append", default=[], metavar="TYPE", help="the type of a further argument")
     look.add_argument("--link", action="append", default=[], metavar="SPEED", help="how fast each device sends, as 400Gbit/s")
     look.add_argument("--donate", default="", metavar="N", help="arguments that results may overwrite, as in 0 or 0,1")
     look.add_argument("--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value")
@@ -68,9 +69,9 @@ def show(options: Namespace) -> None:
     try:
         for link in links:
             link_speed(link)
-        types = [parse_type(text, mesh) for text in options.arg]
-    except (ValueError, pb.errors.PullbackError) as error:
+    except ValueError as error:
         raise UsageError(one_line(str(error))) from None
+    types = [_type(number, text, mesh) for number, text in enumerate([*options.types, *options.arg])]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
     check_arguments(function, types, options.function)
@@ -105,6 +106,13 @@ def parse_mesh(text: str) -> Any:
         return pb.sharding.AbstractMesh([int(size) for _, _, size in pairs], [name.strip() for name, _, _ in pairs])
     except pb.errors.ShardingError as error:
         raise UsageError(f"--mesh {text}: {one_line(str(error))}") from None
+
+
+def _type(number: int, text: str, mesh: Any) -> Any:
+    try:
+        return parse_type(text, mesh)
+    except pb.errors.PullbackError as error:
+        raise UsageError(f"argument {number}, {text}: {one_line(str(error))}") from None
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pullback.core.context import setting
 from pullback.core.errors import AxisError, AxisNameError
+from pullback.core.source import at_user_line
 from pullback.core.tracing import Trace
 
 if TYPE_CHECKING:
@@ -173,10 +174,12 @@ def axis_owner(name: Hashable) -> AxisOwner:
         joined.serial = max([owner.serial for owner in owners])
         return joined
     if name not in axes:
-        known = f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap around this call names one"
+        known = (
+            f"those around this call are {', '.join(map(repr, axes))}" if axes else "no vmap or shard_map is around this call"
+        )
         raise AxisNameError(
             f"There is no axis named {name!r} here: {known}. Name it with pb.vmap(..., axis_name={name!r}), or apply"
-            " pb.shard_map over a mesh that has it."
+            f" pb.shard_map over a mesh that has it.{at_user_line()}"
         )
     return axes[name]
 

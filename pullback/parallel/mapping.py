@@ -10,7 +10,7 @@ from pullback.api.compiled import jit
 from pullback.api.functions import argument_name, check_callable, check_flags, returned_leaves, wrapped
 from pullback.core.array import ShardedArray, as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
-from pullback.core.errors import ShardingError, UnknownAxis
+from pullback.core.errors import ShardingError, StructureError, UnknownAxis
 from pullback.core.meshes import AbstractMesh, current_mesh
 from pullback.core.modes import current_mode, overriding
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
@@ -172,8 +172,9 @@ class Mapping:
             raise ShardingError(f"shard_map over {mesh} is inside one over {outer[0].mesh}: both must be over the same mesh.")
         return Over(mesh, manual, self.check)
 
-    def specs(self, over: Over, given: Any, tree: Any, what: str, root: str) -> list[PartitionSpec]:
+    def specs(self, over: Over, given: Any, tree: Any, which: str, root: str) -> list[PartitionSpec]:
         """A spec for each leaf of a tree, as it was given."""
+        what = f"shard_map's {which} for {describe(self.f)}"
 
         def leaf(part: Any) -> Any:
             if part is None or isinstance(part, PartitionSpec):
@@ -197,17 +198,20 @@ class Mapping:
             plain = leaf(given) if self.trees is OWN_TREES else given  # in other trees a spec is a leaf
             found = [leaf(one) for one in self.trees.broadcast_prefix(plain, tree, what, root)]
         except ShardingError as error:
-            error.args = (f"{what} for {describe(self.f)}: {error}{at_user_line()}",)
+            error.args = (f"{what}: {error}{at_user_line()}",)
+            raise
+        except StructureError as error:
+            error.args = (f"{error}{at_user_line()}",)
             raise
         for one in found:
             if not isinstance(one, Asked):
-                raise TypeError(f"{what} for {describe(self.f)} must be a tree of PartitionSpecs (pb.P), but {one!r} is in it.")
+                raise TypeError(f"{what} must be a tree of PartitionSpecs (pb.P), but {one!r} is in it.")
         return [one.spec for one in found]
 
     def of_arguments(self, over: Over, args: Any, leaves: Sequence[Any]) -> list[PartitionSpec]:
         """A spec for each leaf of the arguments. Raises unless it divides the leaf."""
         given = tuple(self.in_specs) if isinstance(self.in_specs, list) else self.in_specs
-        specs = self.specs(over, given, args, "shard_map's in_specs", "arguments")
+        specs = self.specs(over, given, args, "in_specs", "arguments")
         types = [type_of(array_leaf(leaf, lambda i=i: self.path(args, i))) for i, leaf in enumerate(leaves)]  # type: ignore[misc]
         return self.fitting(over, "in_spec", over.shard, types, specs, lambda i: self.path(args, i))
 
@@ -254,7 +258,7 @@ class Mapping:
             with overriding(mesh=over.mesh):  # which specs mean there that name none
                 out = self.f(*unflatten(structure, shards))
             outs, out_structure = returned_leaves(self.f, out)
-            out_specs = self.specs(over, self.out_specs, out, "shard_map's out_specs", "output")
+            out_specs = self.specs(over, self.out_specs, out, "out_specs", "output")
             types, names = [type_of(one) for one in outs], self.names_of(out_structure)
             out_specs = self.fitting(over, "out_spec", over.whole, types, out_specs, names.__getitem__)
             return outs

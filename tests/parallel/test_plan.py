@@ -379,7 +379,10 @@ def test_command_line(model, capsys):
 def test_specs_on_the_command_line(spec, model, capsys):
     given = ["--mesh", "data=4", "--for", "cpu", "--brief", "--arg", "{w: f32[64,32], b: f32[32]}"]
     assert main(["plan", f"{model}:step", *given, "--arg", f"f32[64,64]@{spec}"]) == 0
-    assert "x: f32[64,64]@(data,·)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert main(["plan", f"{model}:step", given[-1], f"f32[64,64]@{spec}", *given[:-2]]) == 0  # as for xpr
+    assert capsys.readouterr().out == shown
+    assert "x: f32[64,64]@(data,·)" in shown
 
 
 @pytest.mark.parametrize(
