@@ -121,9 +121,8 @@ def vmap(
         if out_axes.__class__ is int or out_axes is None:
             specs = [out_axes] * len(outs)
         else:
-            specs = flat.kind.broadcast_prefix(
-                out_axes, unflatten(structure, outs), f"vmap's out_axes={brief(out_axes)}", "output"
-            )
+            what = f"vmap's out_axes={brief(out_axes, flat.kind)}"
+            specs = flat.kind.broadcast_prefix(out_axes, unflatten(structure, outs), what, "output")
 
         def path(i: int) -> str:
             return structure_paths(structure, "output")[i]
@@ -181,7 +180,7 @@ class _BatchedArguments(FlatArguments):
                 own = [spec] * len(leaves)
             else:
                 own = self.kind.broadcast_prefix(
-                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {brief(spec)},", self.name(number)
+                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {brief(spec, self.kind)},", self.name(number)
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
                 if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched

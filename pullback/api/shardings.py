@@ -9,6 +9,7 @@ from pullback.api.functions import Function
 from pullback.core.array import Array, PlacedArray, ShardedArray, placed_type
 from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.errors import ShardingError, ShardingMismatch
+from pullback.core.meshes import alike
 from pullback.core.shardings import NamedSharding, PartitionSpec, Sharding, as_sharding, names_of, on_one_mesh
 from pullback.core.source import at_user_line, describe
 from pullback.core.tracing import Tracer
@@ -129,7 +130,7 @@ def lying(fun: Function, leaves: Sequence[Any], wanted: Wanted, paths: Callable[
 
 def _same(own: Sharding, want: NamedSharding, leaf: Array) -> bool:
     if not want.devices:  # a mesh without devices stands for any of the same axes
-        return isinstance(own, NamedSharding) and own.mesh.abstract_mesh is want.mesh and own.spec == want.spec
+        return isinstance(own, NamedSharding) and alike(own.mesh, want.mesh) and own.spec == want.spec
     return own.is_equivalent_to(want, leaf.type.ndim)
 
 

@@ -181,6 +181,15 @@ class Mesh(AbstractMesh):
         return f"{axes}, {place_of(tuple(self.devices.flat))})" if self.size else f"{axes})"
 
 
+def alike(one: AbstractMesh, other: AbstractMesh) -> bool:
+    """Whether two meshes have the same axes, and the same devices unless one has none. What subclasses say besides of axes
+    makes meshes differ, but not where a program runs."""
+    if one is other:
+        return True
+    placed = [mesh.devices for mesh in (one, other) if isinstance(mesh, Mesh)]
+    return [*one.shape.items()] == [*other.shape.items()] and (len(placed) < 2 or np.array_equal(*placed))
+
+
 class _Entered(threading.local):
     """The blocks of meshes in which this thread is."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.core.array import ShardedArray
 from pullback.core.errors import ShardingError
-from pullback.core.meshes import AbstractMesh, Mesh
+from pullback.core.meshes import AbstractMesh, Mesh, alike
 from pullback.core.shardings import UNCONSTRAINED, NamedSharding, PartitionSpec, names_of
 from pullback.program.equation import PlacedVariable, Variable, remembered
 from pullback.program.program import Atom, Program
@@ -27,9 +27,9 @@ def mesh_of(program: Program) -> AbstractMesh | None:
     """
     found: AbstractMesh | None = None
     for mesh in _meshes(program):
-        if found is None or (found is not mesh and found is mesh.abstract_mesh):
+        if found is None or (alike(found, mesh) and not isinstance(found, Mesh)):
             found = mesh
-        elif mesh is not found and mesh is not found.abstract_mesh:
+        elif not alike(found, mesh):
             raise ShardingError(
                 f"{program.name} computes on two meshes, {found} and {mesh}, but a program runs on one: move what it is given"
                 " to one of them (pb.device_put(x, pb.NamedSharding(mesh, spec))), and name that one in constraints."

@@ -11,7 +11,7 @@ from pullback.api.functions import argument_name, check_callable, check_flags, r
 from pullback.core.array import ShardedArray, as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
 from pullback.core.errors import ShardingError, StructureError, UnknownAxis
-from pullback.core.meshes import AbstractMesh, current_mesh
+from pullback.core.meshes import AbstractMesh, alike, current_mesh
 from pullback.core.modes import current_mode, overriding
 from pullback.core.shardings import NamedSharding, PartitionSpec, names_of
 from pullback.core.source import api_boundary, at_user_line, describe, name_of
@@ -168,7 +168,7 @@ class Mapping:
                     f"shard_map of {describe(self.f)} works along the axis {name!r}, but is inside another that does: there a"
                     " device has only its own shard. Name other axes (axis_names)."
                 )
-        if outer and outer[0].mesh.abstract_mesh is not mesh.abstract_mesh:
+        if outer and not alike(outer[0].mesh, mesh):
             raise ShardingError(f"shard_map over {mesh} is inside one over {outer[0].mesh}: both must be over the same mesh.")
         return Over(mesh, manual, self.check)
 

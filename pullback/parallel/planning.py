@@ -18,7 +18,7 @@ from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Function
 from pullback.core.array import Array, placed_type
 from pullback.core.errors import ShardingError
-from pullback.core.meshes import AbstractMesh
+from pullback.core.meshes import AbstractMesh, alike
 from pullback.core.shardings import PartitionSpec, names_of
 from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
@@ -393,7 +393,7 @@ def plan(
     own = mesh_of(program)
     if mesh is None and own is None:
         raise ValueError("plan needs a mesh: mesh={'data': 8}, or arguments with shardings.")
-    if mesh is not None and own is not None and own.abstract_mesh is not mesh.abstract_mesh:
+    if mesh is not None and own is not None and not alike(own, mesh):
         raise ShardingError(f"{program.name} computes on {own}, but plan was given {mesh}.")
     over: Any = own if mesh is None else mesh
     count = 1 if own is None else over.size  # where nothing is divided, each device does the same

@@ -13,6 +13,7 @@ import numpy as np
 from pullback import random as own
 from pullback.compat.jax import configuration as options
 from pullback.compat.jax.facade import adapter, facade
+from pullback.compat.jax.sharding import constrained
 from pullback.core.dtypes import KEYS, is_key
 from pullback.core.source import api_boundary
 from pullback.ops.generators import GENERATORS
@@ -53,7 +54,7 @@ def _of_key(function: Callable[..., Any], *args: Any, out_sharding: Any = None, 
     key = args[0] if args else params.get("key", params.get("keys"))
     if not is_key(getattr(key, "dtype", None)):
         _check_raw(key)
-    return function(*args, **params)
+    return constrained(function(*args, **params), out_sharding)
 
 
 def _check_raw(key: Any) -> None:

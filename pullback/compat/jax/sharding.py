@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from typing import Any, NamedTuple
@@ -117,6 +118,7 @@ def _all_of_type(kind: AxisType) -> Any:
 OF_MESHES: dict[str, Any] = {
     "axis_types": property(lambda mesh: (AxisType.Auto,) * len(mesh.axis_names)),
     "shape_tuple": property(lambda mesh: tuple(mesh.shape.items())),
+    "is_multi_process": property(lambda mesh: len({device.process_index for device in mesh.devices.flat}) > 1),
     "local_devices": property(lambda mesh: [device for device in mesh.devices.flat if device.is_local]),
     **{f"{kind.name.lower()}_axes": _of_type(kind) for kind in AxisType},
     **{f"are_all_axes_{kind.name.lower()}": _all_of_type(kind) for kind in AxisType},
@@ -154,7 +156,10 @@ def make_mesh(
 
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Device] | None = None, **how: bool) -> Any:
-    """The devices as an array of this shape, in their order."""
+    """The devices, all of them, as an array of this shape, in their order."""
+    count = len(pb.devices() if devices is None else devices)
+    if math.prod(mesh_shape) != count:
+        raise ValueError(f"create_device_mesh puts all devices into mesh_shape={tuple(mesh_shape)}, but there are {count}.")
     return pb.make_mesh(mesh_shape, [str(axis) for axis in range(len(mesh_shape))], devices=devices).devices
 
 

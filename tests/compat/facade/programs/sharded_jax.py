@@ -65,6 +65,22 @@ with jax.set_mesh(jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.
     kept(
         "mesh that is set", jax.device_put(x, P("data")), jax.jit(lambda x: jax.lax.with_sharding_constraint(x, P("model")))(x)
     )
+explicit = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
+on_both = jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, NamedSharding(mesh, P("model"))))
+on_both = on_both(jax.device_put(x, NamedSharding(explicit, P("data"))))
+assert on_both.sharding.is_equivalent_to(NamedSharding(mesh, P("model")), 2) and (on_both == x * 2).all()
+over_model = jax.shard_map(lambda x: jax.lax.psum(x, "model"), mesh=mesh, in_specs=P("model"), out_specs=P())
+batched = jax.jit(jax.vmap(over_model, spmd_axis_name="data"))(jnp.stack([x, 2 * x, x, x]))
+assert batched.sharding.shard_shape(batched.shape)[0] == 1
+with jax.set_mesh(explicit):
+    drawn = jax.random.normal(jax.random.key(0), (8, 4), out_sharding=P("data"))
+assert drawn.sharding.shard_shape(drawn.shape) == (2, 4) and (drawn == x).all() and not mesh.is_multi_process
+try:
+    mesh_utils.create_device_mesh((3, 2))
+except ValueError as error:
+    assert "(3, 2)" in str(error)
+else:
+    raise AssertionError
 compiled = layer.lower(x, w).compile()
 assert compiled.output_shardings.is_equivalent_to(out.sharding, 2)
 
@@ -113,6 +129,20 @@ kept(
         )(tree, x)
     ),
 )
+within = jax.shard_map(
+    lambda x: jax.shard_map(
+        lambda x: jax.lax.psum(x, "model"),
+        mesh=jax.sharding.get_abstract_mesh(),
+        in_specs=P(None, "model"),
+        out_specs=P(),
+        axis_names={"model"},
+    )(jax.lax.psum(x, "data")),
+    mesh=mesh,
+    in_specs=P("data"),
+    out_specs=P(),
+    axis_names={"data"},
+)
+assert jnp.allclose(jax.jit(within)(x), x.reshape(4, 2, 2, 2).sum((0, 2)), atol=1e-5)
 partial_manual = jax.shard_map(
     lambda x: jax.lax.psum(x, "data"), mesh=mesh, in_specs=P("data"), out_specs=P(), axis_names={"data"}
 )
@@ -134,6 +164,9 @@ exported = export.export(jax.jit(lambda x, tree: {"y": x @ tree["w"]}))(jax.Shap
 again = export.deserialize(exported.serialize(vjp_order=1))
 assert "stablehlo.dot_general" in exported.mlir_module() and again.in_tree == exported.in_tree
 kept("exported", again.call(x, {"w": w})["y"], jax.grad(lambda w: again.call(x, {"w": w})["y"].sum())(w))
+over_mesh = jax.jit(lambda x: x * 2, in_shardings=made.sharding, out_shardings=made.sharding)
+over_mesh = export.deserialize(export.export(over_mesh)(jax.ShapeDtypeStruct(made.shape, made.dtype)).serialize())
+assert over_mesh.nr_devices == 8 and over_mesh.call(made).sharding.is_equivalent_to(made.sharding, 2)
 kept("shapes", again.out_avals[0].shape, [again.nr_devices, len(again.platforms)])
 multihost_utils.sync_global_devices("end")
 multihost_utils.assert_equal({"a": x}, "differs")
