@@ -626,3 +626,11 @@ def test_convolutions_that_are_divided_along_their_windows() -> None:
         divided = pb.device_put(x, sharding)
         np.testing.assert_allclose(pb.jit(pb.grad(loss))(kernel, divided), gradient, rtol=1e-9)
         np.testing.assert_allclose(pb.jit(own)(divided), np.convolve(x[0, 0, :12], x[1, 1, :2]), rtol=1e-9)
+
+
+def test_an_array_is_not_said_to_be_on_a_device_where_it_is_not() -> None:
+    x = pb.device_put(np.ones(8), pb.devices()[4])
+    assert x.to_device(x.device) is x
+    for array in (x, pb.device_put(x, pb.NamedSharding(pb.make_mesh((8,), ("d",)), pb.P("d")))):
+        with pytest.raises(ValueError, match=r"pb.device_put"):
+            array.to_device(pb.devices()[0])
