@@ -14,7 +14,7 @@ import numpy as np
 from pullback.core.context import setting
 from pullback.core.errors import AxisError, AxisNameError
 from pullback.core.source import at_user_line
-from pullback.core.tracing import Trace
+from pullback.core.tracing import Trace, bind, bind_at
 
 if TYPE_CHECKING:
     from pullback.core.primitive import Primitive
@@ -189,6 +189,14 @@ def youngest_owner(names: Iterable[Hashable]) -> AxisOwner | None:
     axes = axes_around()
     owners = [axes[name] for name in names if name in axes]
     return max(owners, key=lambda owner: owner.serial, default=None)
+
+
+def bind_named(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """`bind`, also where of the traces around only the owner of a named axis is concerned: what all batch elements share may be
+    traced further out than the vmap that knows the axis."""
+    if not primitive.named_axes:
+        return bind(primitive, args, params)
+    return bind_at(youngest_owner(own_axes(primitive, params)), primitive, args, params)
 
 
 def axis_sizes() -> tuple[tuple[Hashable, int, Any], ...]:

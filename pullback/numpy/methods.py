@@ -633,7 +633,7 @@ class _OfAll:
         """
         if stream is not None:
             raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
-        if device == DEFAULT_DEVICE or device == self.device or device == "cpu":
+        if device == (self.device if isinstance(self, Array) else DEFAULT_DEVICE) or device == "cpu":
             return self
         raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")
 

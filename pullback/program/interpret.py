@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pullback.core.tracing import Tracer, bind
+from pullback.core.axes import bind_named
+from pullback.core.tracing import Tracer
 from pullback.program.batching import BatchAxes, batch_axes_of
 from pullback.program.equation import Equation, Graph, Literal, Variable
 from pullback.program.provenance import recorder
@@ -45,7 +46,7 @@ def interpret(program: Graph, args: Iterable[Any], handle: Handle) -> tuple[Any,
 
 def bind_equation(equation: Equation, operands: list[Any]) -> Any:
     """Apply an equation's operation to other operands."""
-    return bind(equation.primitive, operands, equation.params)
+    return bind_named(equation.primitive, operands, equation.params)
 
 
 def run(program: Graph, args: Iterable[Any], apply: Handle = bind_equation) -> tuple[Any, ...]:

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.core.axes import own_axes, told_axes, youngest_owner
+from pullback.core.axes import bind_named, own_axes, told_axes
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import user_source
-from pullback.core.tracing import Trace, Tracer, bind, bind_at, type_of
+from pullback.core.tracing import Trace, Tracer, bind, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.collective import axis_index, over, pvary
@@ -111,7 +111,7 @@ class JvpTrace(Trace):
                     recording.made = before
             return Dual(self, out, self.combine(terms, out.type)) if terms else out
         if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
-            out = bind_linear(primitive, primals, params)
+            out = bind_named(primitive, primals, params)
             tangent = self.push_linear(primitive, primals, tangents, params, out)
         elif primitive.expand is not None and not has_derivative(primitive):
             return primitive.expanded(args, params)
@@ -220,15 +220,7 @@ class JvpTrace(Trace):
 
     def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
         """A linear operation on tangents, whose result is of the type of `out`."""
-        return self.by_rule(functools.partial(bind_linear, primitive, args, params), "linear", "tangent")
-
-
-def bind_linear(primitive: Primitive, args: list[Any], params: dict[str, Any]) -> Any:
-    """`bind`, also where of the traces around only the owner of a named axis is concerned: what all batch elements share may be
-    traced further out than the vmap that knows the axis."""
-    if not primitive.named_axes:
-        return bind(primitive, args, params)
-    return bind_at(youngest_owner(own_axes(primitive, params)), primitive, args, params)
+        return self.by_rule(functools.partial(bind_named, primitive, args, params), "linear", "tangent")
 
 
 def owner(primitive: Primitive, params: dict[str, Any]) -> str:

@@ -442,3 +442,13 @@ def test_elements_that_run_one_by_one_have_no_collectives(function):
     x = np.array([-1.2, 0.3, 0.9, 2.1], np.float32)
     with pytest.raises(pb.errors.AxisError, match='strategy="map"'):
         pb.vmap(function, strategy="map", axis_name="i")(x)
+
+
+def test_branches_of_another_vmap_are_seen_by_the_owner():
+    branch = lambda v: lax.psum(lax.psum(v, "i") * 0.2, "i")  # noqa: E731  (the second of what all elements share)
+    pair = lambda v: pb.numpy.stack([v, v * 2])  # noqa: E731
+    chosen = pb.vmap(lambda v: pb.vmap(lambda v: lax.cond(v[0] > 0, branch, pb.numpy.sin, v))(pair(v)), axis_name="i")
+    always = pb.vmap(lambda v: pb.vmap(branch)(pair(v)), axis_name="i")
+    x = np.arange(1.0, 7.0).reshape(3, 2)
+    slopes = [pb.grad(lambda x, f=f: pb.numpy.sum(f(x) * x[:, None] ** 2))(x) for f in (chosen, always)]
+    np.testing.assert_allclose(*slopes)

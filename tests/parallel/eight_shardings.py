@@ -660,3 +660,11 @@ def test_results_of_long_programs_are_waited_for() -> None:
     out = pb.jit(lambda x: x @ x)(x)
     assert arrays.buffer_access.pending(out) and backend_of(out).running is not None
     assert pb.block_until_ready({"a": [out]})["a"][0][0, 0] == 1600
+
+
+def test_an_array_is_not_said_to_be_on_a_device_where_it_is_not() -> None:
+    x = pb.device_put(np.ones(8), pb.devices()[4])
+    assert x.to_device(x.device) is x
+    for array in (x, pb.device_put(x, pb.NamedSharding(pb.make_mesh((8,), ("d",)), pb.P("d")))):
+        with pytest.raises(ValueError, match=r"pb.device_put"):
+            array.to_device(pb.devices()[0])

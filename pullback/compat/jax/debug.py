@@ -10,6 +10,7 @@ from pullback.compat.jax.control_flow import called
 from pullback.compat.jax.facade import facade
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.shardings import SingleDeviceSharding
+from pullback.core.tracing import Tracer
 from pullback.debug import Printer, check_places
 
 
@@ -81,6 +82,12 @@ def breakpoint(
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], None]) -> None:
+    """Raises NotImplementedError for a traced value: how that lies on several devices is decided once it is compiled."""
+    if isinstance(value, Tracer) and len(pb.devices()) > 1:
+        raise NotImplementedError(
+            f"How a traced value of type {value.type} lies on devices is decided when all is compiled: return it, and look at"
+            " the result's .sharding."
+        )
     callback(getattr(value, "sharding", None) or SingleDeviceSharding(DEFAULT_DEVICE))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import inspect
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from typing import Any, NamedTuple
@@ -157,10 +156,13 @@ def make_mesh(
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Device] | None = None, **how: bool) -> Any:
     """The devices, all of them, as an array of this shape, in their order."""
+    made = pb.make_mesh(mesh_shape, [str(axis) for axis in range(len(mesh_shape))], devices=devices)
     count = len(pb.devices() if devices is None else devices)
-    if math.prod(mesh_shape) != count:
-        raise ValueError(f"create_device_mesh puts all devices into mesh_shape={tuple(mesh_shape)}, but there are {count}.")
-    return pb.make_mesh(mesh_shape, [str(axis) for axis in range(len(mesh_shape))], devices=devices).devices
+    if made.size != count:
+        raise ValueError(
+            f"create_device_mesh puts all {count} devices into mesh_shape, but {tuple(mesh_shape)} has {made.size}."
+        )
+    return made.devices
 
 
 # ---- how arrays lie on them -------------------------------------------------------------------------------------------
@@ -256,9 +258,11 @@ def place_of(place: Any) -> Any:
 
 
 def over_mesh(place: Any) -> Any:
-    """What a compiled function is told of where a value lies: nothing, if that is on the one device that there is."""
+    """What a compiled function is told of where a value lies: nothing, if that is on the one device that there is, or what the
+    type of a value has of which nothing is said."""
     place = place_of(place)
-    return None if isinstance(place, SingleDeviceSharding) and [*place.devices] == pb.devices() else place
+    alone = isinstance(place, SingleDeviceSharding) and [*place.devices] == pb.devices()
+    return None if alone or isinstance(place, UnplacedSharding) else place
 
 
 def constrained(x: Any, out_sharding: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,3 +125,11 @@ def test_a_limit_of_many_bits_beside_an_array_is_refused() -> None:
             jax.random.randint(key, (3,), *limits)
         with jax.enable_x64(True):
             assert jax.random.randint(key, (3,), *limits).dtype == jnp.int64
+
+
+def test_samples_lie_as_a_type_says_of_which_nothing_is_said() -> None:
+    @jax.jit
+    def dropped(x: Any) -> Any:
+        return x * jax.random.bernoulli(jax.random.key(0), 0.5, x.shape, out_sharding=jax.typeof(x).sharding)
+
+    assert np.array_equal(dropped(jnp.ones(5)), jax.random.bernoulli(jax.random.key(0), 0.5, (5,)))

@@ -18,6 +18,9 @@ whole, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
 optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
 results = {}
 
+linear, ones = eqx.nn.Linear(4, 2, key=jax.random.key(0)), jnp.ones((8, 4))
+assert jnp.allclose(eqx.filter_pmap(lambda f, x: f(x), in_axes=(None, 0))(linear, ones), jax.vmap(linear)(ones), atol=1e-5)
+
 
 @eqx.filter_value_and_grad
 def compute_loss(model, x, y):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import suppress
 from functools import partial
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
@@ -37,6 +38,10 @@ kept(
     [shard.replica_id for shard in jax.device_put(x, NamedSharding(mesh, P("data"))).addressable_shards],
     [shard.device.id for shard in placed.global_shards],
 )
+seen = []
+with suppress(NotImplementedError):  # better than another sharding
+    jax.jit(lambda x: (jax.debug.inspect_array_sharding(x, callback=seen.append), x)[1])(placed)
+assert all(one.is_equivalent_to(placed.sharding, 2) for one in seen)
 assert isinstance(placed.sharding, NamedSharding) and placed.sharding.spec == P("data", "model")
 assert isinstance(placed.sharding.mesh, Mesh) and placed.sharding.mesh == mesh
 assert mesh.axis_types == (AxisType.Auto,) * 2 and jax.make_mesh((8,), ("i",)).axis_types == (AxisType.Explicit,)
