@@ -266,6 +266,8 @@ def vmap(
     if isinstance(in_axes, dict):
         raise TypeError(f"vmap takes as in_axes {_AXES}, with one of them for each argument, but got the dict {in_axes}.")
 
+    if sum_match:
+        raise NotImplementedError("vmap has no sum_match=True: sum the result along its batch axis.")
     made = _vmap(fun, in_axes, out_axes, axis_name, axis_size, spmd_axis_name=spmd_axis_name)
     if doc := getattr(fun, "__doc__", None):
         made.__doc__ = f"Vectorized version of {made.__name__}.\n\nOriginal documentation:\n\n{doc}"

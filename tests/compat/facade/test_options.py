@@ -32,6 +32,7 @@ def test_what_says_nothing_here_is_taken(call: Any) -> None:
         (lambda: jax.new_ref(1.0, memory_space="vmem"), "memory_space and kind must be None"),
         (lambda: jax.jit(lambda x: x).lower(1.0).compile(device_assignment=[0]), "device_assignment must be None"),
         (lambda: jax.debug.breakpoint(backend="web"), "backend is None or 'cli'.*'web'"),
+        (lambda: jax.vmap(jnp.sin, sum_match=True), "no sum_match=True"),
     ],
 )
 def test_what_cannot_be_done_is_refused(call: Any, says: str) -> None:
