@@ -27,7 +27,7 @@ R = TypeVar("R")
 def _of_version(directory: Directory, step: int | None, read: Callable[[str, dict[str, Any], list[Stored]], R]) -> R:
     """What a function makes of a version: of its folder, its manifest, and its arrays. What this process is saving there in the
     background counts: of several processes, all then take the same version."""
-    where = os.path.abspath(os.fspath(directory))
+    where = versions.path_of(directory)
     wait_until_saved(where)
     while True:
         folder = versions.folder_of(where, step)
@@ -241,7 +241,7 @@ def steps(directory: Directory) -> list[int]:
         ...     pb.checkpoint.steps(directory)
         [10, 12, 13]
     """
-    return list(versions.readable(os.path.abspath(os.fspath(directory))))
+    return list(versions.readable(versions.path_of(directory)))
 
 
 @api_boundary
@@ -287,7 +287,7 @@ def delete(directory: Directory, step: int) -> None:
         ...     pb.checkpoint.steps(directory)
         []
     """
-    where = os.path.abspath(os.fspath(directory))
+    where = versions.path_of(directory)
     versions.folder_of(where, step)  # raises
     for name in versions.versions(where)[step]:
         versions.remove(where, name)

@@ -53,7 +53,8 @@ def save_safetensors(path: Directory, tree: Any, *, metadata: Mapping[str, str] 
 
     Raises:
         LeafError: a leaf is no array, or two have one name. DtypeError: the format has no such dtype.
-        TypeError: the metadata are no texts. NotLocal: another process holds a part of an array.
+        TypeError: the metadata are no texts. ValueError: they, or a name, are not UTF-8.
+        NotLocal: another process holds a part of an array.
 
     Example:
         >>> import os, tempfile, pullback as pb
@@ -63,14 +64,19 @@ def save_safetensors(path: Directory, tree: Any, *, metadata: Mapping[str, str] 
         ...     pb.checkpoint.load_safetensors(path)
         {'layer.w': [1. 1.]:f32[2]:cpu(0)}
     """
-    if not all([isinstance(word, str) for pair in (metadata or {}).items() for word in pair]):
+    pairs = metadata.items() if isinstance(metadata, Mapping) else () if metadata is None else [(metadata,)]
+    if not all([isinstance(word, str) for pair in pairs for word in pair]):
         raise TypeError(f"The metadata of safetensors are texts by names, but got {metadata!r}.")
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     arrays: dict[str, Array] = {}
     for name, leaf in _named(tree, ""):
         if name in arrays or name in ("", "__metadata__"):
             raise LeafError(f"{name!r} cannot be the name of an array in safetensors{', twice' if name in arrays else ''}.")
-        arrays[name] = array = as_array(leaf)
+        try:
+            arrays[name] = array = as_array(leaf)
+        except LeafError as error:
+            error.args = (f"{name}: {error}",)
+            raise
         if not isinstance(array, Array):
             raise LeafError(f"{name} is traced: it has no values yet.")
         if array.dtype not in _SHORT:
@@ -80,7 +86,10 @@ def save_safetensors(path: Directory, tree: Any, *, metadata: Mapping[str, str] 
     for name, array in sorted(arrays.items(), key=lambda pair: -pair[1].dtype.itemsize):  # so that each is aligned
         header[name] = {"dtype": _SHORT[array.dtype], "shape": array.shape, "data_offsets": [end, end + array.type.nbytes]}
         end += array.type.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
+    try:
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"Names and metadata of safetensors are UTF-8, but {error.object[error.start]!r} is not.") from None
     text += b" " * (-len(text) % 8)
     final = os.path.abspath(os.fspath(path))
     partial = f"{final}.{os.getpid()}.partial"
@@ -219,12 +228,12 @@ def _files(path: str) -> Iterator[tuple[str, frozenset[str] | None]]:
             files: Any = json.loads(file.read())["weight_map"]
         wanted: dict[str, set[str]] = {}
         for name, where in files.items():
-            if os.path.basename(where) != where:
+            if os.path.basename(where) != where or where in ("", os.curdir, os.pardir):
                 raise CorruptCheckpoint(f"{path}: {where!r} is no file beside it.")
             wanted.setdefault(where, set()).add(name)
     except FileNotFoundError:
         raise CorruptCheckpoint(f"{path} is missing.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptCheckpoint(f"{path}: it is no index of safetensors ({type(error).__name__}: {error}).") from None
     for where, names in wanted.items():
         yield os.path.join(os.path.dirname(path), where), frozenset(names)
@@ -245,14 +254,14 @@ def _header(path: str, wanted: frozenset[str] | None) -> dict[str, _Placed]:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(_LONGEST_HEADER, size - 8):
                 raise ValueError(f"its header would have {length} bytes, the file has {size}")
-            header = json.loads(file.read(length), object_pairs_hook=_unique)
+            header = json.loads(file.read(length).decode(), object_pairs_hook=_unique)
         metadata = header.pop("__metadata__", {})
         if not isinstance(metadata, dict):
             raise ValueError("its metadata are no object")
         found = {name: _placed(path, name, entry, 8 + length) for name, entry in header.items()}
     except FileNotFoundError:
         raise CorruptCheckpoint(f"{path} is missing.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptCheckpoint(f"{path}: it is no file of safetensors ({error}).") from None
     end = 8 + length
     for name, one in sorted(found.items(), key=lambda pair: (pair[1].start, pair[1].type.nbytes)):
@@ -275,4 +284,5 @@ def _placed(path: str, name: str, entry: Any, start: int) -> _Placed:
     own = array_type(tuple(shape), _DTYPES[entry["dtype"]])
     if end - begin != math.prod(shape) * own.dtype.itemsize:
         raise ValueError(f"{name}, {own}, has {end - begin} bytes instead of {own.nbytes}")
+    np.broadcast_to(np.empty((), own.dtype), own.shape)  # raises for shapes that no array can have
     return _Placed(path, start + begin, own)

@@ -61,7 +61,7 @@ def _of_tree(job: _Job, tree: Any) -> _Job:
         )
     stores.tensorstore()
     node, arrays = described(tree, "tree")
-    return job._replace(directory=os.path.abspath(os.fspath(job.directory)), step=int(job.step), node=node, arrays=arrays)
+    return job._replace(directory=versions.path_of(job.directory), step=int(job.step), node=node, arrays=arrays)
 
 
 @api_boundary
@@ -102,7 +102,7 @@ def save(
         CheckpointError: there is a version of this step; it cannot be written; another thread is writing it; or an earlier
             `save_async` failed, and nobody has asked for its result. OSError: the directory cannot be made or written to.
         LeafError: a leaf cannot be saved. DtypeError: nor can arrays of its dtype.
-        ValueError: an option is out of its range.
+        ValueError: an option is out of its range, or the directory's name has a backslash or is not UTF-8.
         MissingPackage: tensorstore is not installed.
 
     Example:

@@ -28,6 +28,14 @@ MANIFEST, OWNER = "manifest.json", "owner.json"
 FORMAT = {"format": "pullback checkpoint", "version": 1}
 
 
+def path_of(directory: str | os.PathLike[str]) -> str:
+    """The absolute path of a directory. Raises `ValueError` for one that tensorstore would take for another."""
+    path = os.path.abspath(os.fsdecode(directory))
+    if path != path.encode(errors="replace").decode() or (os.sep != "\\" and "\\" in path):
+        raise ValueError(f"The directory of a checkpoint has a name in UTF-8, without backslashes, but got {path!r}.")
+    return path
+
+
 def names(directory: str) -> list[str]:
     """What is in a directory; nothing if it is not there."""
     try:
@@ -40,7 +48,7 @@ def versions(directory: str) -> dict[int, list[str]]:
     """The folders of each step, the one that counts last."""
     found: dict[int, list[tuple[int, str]]] = {}
     for name in names(directory):
-        if match := _VERSION.fullmatch(name):
+        if (match := _VERSION.fullmatch(name)) and os.path.isdir(os.path.join(directory, name)):
             found.setdefault(int(match[1]), []).append((int(match[2] or 0), name))
     return {step: [name for _, name in sorted(found[step])] for step in sorted(found)}
 
@@ -139,7 +147,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
         intact = zlib.crc32(outer["text"].encode()) == outer["checksum"]
     except FileNotFoundError:
         raise CorruptCheckpoint(f"{path} is missing.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError):
+    except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError, RecursionError):
         intact, found = False, {}
     if not intact:
         raise CorruptCheckpoint(f"{path} is damaged.")
@@ -186,10 +194,11 @@ def remove(directory: str, name: str) -> None:
 
 
 def delete_folder(path: str) -> None:
-    """Delete a folder, also where another thread or program is deleting it."""
+    """Delete a folder, also where another thread or program is deleting it; of a link, only that."""
     while os.path.lexists(path):
+        delete = shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove
         with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(path)
+            delete(path)
 
 
 def clean(directory: str, in_flight: set[str]) -> list[str]:

@@ -70,6 +70,36 @@ def test_a_folder_without_a_manifest_is_no_version(tmp_path: pathlib.Path) -> No
             pb.checkpoint.restore(tmp_path, step=step)
 
 
+def test_a_manifest_that_is_too_deep_is_damaged(tmp_path: pathlib.Path) -> None:
+    version = pb.checkpoint.save(tmp_path, 1)
+    (pathlib.Path(version) / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(pb.errors.CorruptCheckpoint, match=r"manifest.json is damaged"):
+        pb.checkpoint.restore(tmp_path)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_links_and_files_in_the_places_of_folders(tmp_path: pathlib.Path) -> None:
+    """A version may be moved away and linked: what deletes it deletes the link. A file is no version."""
+    here, aside = tmp_path / "here", tmp_path / "aside"
+    os.rename(pb.checkpoint.save(here, TREE, step=1), aside)
+    (here / "00000001").symlink_to(aside)
+    (here / "00000002.partial").symlink_to(tmp_path / "nowhere")
+    (here / "00000003.partial").write_text("")
+    (here / "00000004").write_text("mine")
+    assert pb.checkpoint.steps(here) == [1] and pb.checkpoint.restore(here)["epoch"] == 3
+    pb.checkpoint.save(here, TREE, step=5, keep=1)
+    assert sorted(os.listdir(here)) == ["00000004", "00000005"] and (here / "00000004").read_text() == "mine"
+    assert (aside / "manifest.json").exists()
+
+
+@pytest.mark.skipif(os.sep == "\\", reason="there it divides paths")
+@pytest.mark.parametrize("name", ["back\\slash", "\udcff"])
+def test_names_that_tensorstore_reads_otherwise(tmp_path: pathlib.Path, name: str) -> None:
+    with pytest.raises(ValueError, match="has a name in UTF-8, without backslashes"):
+        pb.checkpoint.save(tmp_path / name, TREE)
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("step", ["1", True, 1.0])
 def test_a_step_is_an_integer(tmp_path: pathlib.Path, step: Any) -> None:
     pb.checkpoint.save(tmp_path, {"w": 1.0}, step=1)

@@ -75,7 +75,12 @@ def test_an_index_of_several_files(tmp_path: pathlib.Path) -> None:
         }
     (found,) = pb.checkpoint.load_safetensors(file, {"c": np.zeros(4, int)}).values()
     np.testing.assert_array_equal(found, np.arange(4))
-    for where, message in [("one.safetensors", "no array 'd'"), ("three", "three is missing"), ("../x", "no file beside it")]:
+    for where, message in [
+        ("one.safetensors", "no array 'd'"),
+        ("three", "three is missing"),
+        ("../x", "no file beside it"),
+        ("..", "no file beside it"),
+    ]:
         file.write_text(json.dumps({"weight_map": {**index["weight_map"], "d": where}}))
         with pytest.raises(pb.errors.CorruptCheckpoint, match=message):
             pb.checkpoint.load_safetensors(tmp_path)
@@ -112,6 +117,11 @@ DAMAGED: list[tuple[bytes, str]] = [
         "twice",
     ),
     (raw(entry("BOOL", [2], [0, 2]), b"\1\2"), "neither 0 nor 1"),
+    (raw(b'{"w":' + b"[" * 100_000), "no file of safetensors"),
+    (raw(json.dumps(entry()).encode("utf-16-le"), b"12345678"), "no file of safetensors"),
+    (raw(entry(shape=[0, 10**30], offsets=[0, 0])), "no file of safetensors"),
+    (raw(entry(shape=[0, 2**62, 8], offsets=[0, 0])), "no file of safetensors"),
+    (raw(entry("U8", [1] * 70, [0, 1]), b"1"), "no file of safetensors"),
 ]
 
 
@@ -138,15 +148,16 @@ def test_what_does_not_fit_is_named(tmp_path: pathlib.Path) -> None:
     ]:
         with pytest.raises(error, match=message):
             pb.checkpoint.load_safetensors(file, like)
-    for tree, error in [
-        ({"a": {"b": 1.0}, "a.b": 2.0}, pb.errors.LeafError),
-        (pnp.ones(2), pb.errors.LeafError),
-        ({"k": pb.random.key(0)}, pb.errors.DtypeError),
-        ({"k": pnp.ones(2, "complex128")}, pb.errors.DtypeError),
-        ({"k": "text"}, pb.errors.LeafError),
-        ({(1, 2): 1.0}, pb.errors.LeafError),
+    for tree, error, message in [
+        ({"a": {"b": 1.0}, "a.b": 2.0}, pb.errors.LeafError, "a.b"),
+        (pnp.ones(2), pb.errors.LeafError, "''"),
+        ({"k": pb.random.key(0)}, pb.errors.DtypeError, "k is"),
+        ({"k": pnp.ones(2, "complex128")}, pb.errors.DtypeError, "k is"),
+        ({"a": {"k": "text"}}, pb.errors.LeafError, "^a.k: "),
+        ({(1, 2): 1.0}, pb.errors.LeafError, "key"),
+        ({"\ud800": 1.0}, ValueError, "UTF-8"),
     ]:
-        with pytest.raises(error):
+        with pytest.raises(error, match=message):
             pb.checkpoint.save_safetensors(file, tree)
     with pytest.raises(TypeError, match="texts"):
         pb.checkpoint.save_safetensors(file, {"a": 1.0}, metadata={"a": 1})  # type: ignore[dict-item]
