@@ -233,3 +233,15 @@ def test_it_costs_less_than_a_twentieth_of_the_work_of_tracing() -> None:
     shown = subprocess.run([sys.executable, benchmark], capture_output=True, text=True, check=True).stdout
     more = {line[:28].strip(): float(line.split()[-1].removesuffix("%")) for line in shown.splitlines()[1:]}
     assert len(more) == 5 and max(more.values()) < 5.0, more
+
+
+def test_the_value_of_a_product_is_the_users_own_in_a_batch_too():
+    """Its rule gives the value with the tangent; the value is made by vmap's rule alone."""
+
+    def f(w, x):
+        return pnp.sum(pnp.tanh(x @ w))
+
+    program = pb.xpr(pb.vmap(pb.grad(f), in_axes=(None, 0)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    value, *_, derivative = [one for one in program.equations if one.primitive.name == "dot_general"]
+    assert (value.role, derivative.role) == ("primal", "cotangent")
+    assert value.made.transformation == "vmap" and value.made.within is None
