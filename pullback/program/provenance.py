@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.core.primitive import Primitive
 from pullback.core.source import Source, passing_source, user_source
 from pullback.core.tracing import Trace, innermost_staging
 from pullback.program.equation import Equation, Made
@@ -37,17 +38,22 @@ class Recorder(Trace):
         self.made: Made | None = None
         self.scope: tuple[str, ...] = ()
 
-    def enter(self, transformation: str, rule: str, role: str = "") -> Made | None:
+    def enter(self, transformation: str, rule: str, role: str = "", primitive: Primitive | None = None) -> Made | None:
         """What is recorded from here on is made by this rule; returns what `made` is to be set to when the rule has ended."""
         within = self.made
-        self.made = _made(transformation, rule, role, within)
+        self.made = _made(transformation, rule, role, within, primitive)
         return within
 
 
-def _made(transformation: str, rule: str, role: str, within: Made | None) -> Made:
-    key = (transformation, rule, role, id(within))  # `within` is interned itself, and stays
+def _made(transformation: str, rule: str, role: str, within: Made | None, primitive: Primitive | None) -> Made:
+    key = (transformation, rule, role, id(within), id(primitive))  # which are kept by what is interned, and stay
     made = _interned.get(key)
-    return _interned.setdefault(key, Made(transformation, rule, role, within)) if made is None else made
+    return _interned.setdefault(key, Made(transformation, rule, role, within, primitive)) if made is None else made
+
+
+def rule_of(made: Made | None, primitive: Primitive | None) -> Made | None:
+    """A rule that is at work, as that of one primitive."""
+    return None if made is None else _made(*made[:4], primitive)
 
 
 def without(made: Made | None, rule: Made) -> Made | None:
@@ -57,7 +63,7 @@ def without(made: Made | None, rule: Made) -> Made | None:
     if made is None or made.within is None:
         return made
     inner = without(made.within, rule)
-    return made if inner is made.within else _made(*made[:3], inner)
+    return made if inner is made.within else _made(*made[:3], inner, made.primitive)
 
 
 recorder: Callable[[], Recorder | None] = innermost_staging  # type: ignore[assignment]

@@ -245,3 +245,16 @@ def test_the_value_of_a_product_is_the_users_own_in_a_batch_too():
     value, *_, derivative = [one for one in program.equations if one.primitive.name == "dot_general"]
     assert (value.role, derivative.role) == ("primal", "cotangent")
     assert value.made.transformation == "vmap" and value.made.within is None
+
+
+def test_a_rule_names_the_primitive_whose_it_is():
+    base = pb.xpr(lambda w, x: pnp.sum(pnp.tanh(x @ w)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    program = pb.xpr(pb.grad(lambda w, x: base(w, x)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    found = {
+        (one.primitive.name, one.made.rule, one.made.primitive.name)
+        for one in program.equations
+        if one.made is not None and one.made.primitive is not None
+    }
+    assert {("sech_squared", "partials", "tanh"), ("dot_general", "transpose", "dot_general")} <= found
+    again = pb.Program.from_json(program.to_json(), {one.primitive.name: one.primitive for one in program.equations})
+    assert [one.made for one in again.equations] == [one.made for one in program.equations]
