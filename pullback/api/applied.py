@@ -33,7 +33,7 @@ from pullback.program.program import Program
 
 inspect = lazy_module("inspect")
 
-Apply = str | Callable[[Function], Function] | Sequence[str | Callable[[Function], Function]]
+Apply = str | Function | Sequence[Any]  # texts, and functions from a function to a function
 Options = Mapping[str, Any]
 
 
@@ -186,7 +186,7 @@ def _of_expression(node: ast.expr, text: str, defaults: Mapping[str, Options]) -
         raise ValueError(f"apply={text!r}: {name} takes {len(names)} options ({', '.join(names)}), not {len(call.args)}.")
     options: dict[str, Any] = {}
     for option, value in given:
-        if option not in names or option in options:
+        if option is None or option not in names or option in options:
             what = "is given twice" if option in options else "is none of its options"
             takes = f"it takes {', '.join(names)}" if names else "it takes none"
             raise ValueError(f"apply={text!r}: {name}: {option or ast.unparse(value)} {what}; {takes}.")
@@ -261,8 +261,8 @@ def stages(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any] | 
     functions = [function]
     for one in applied:
         functions.append(_applied(one, functions[-1]))
-    last = Stage(str(applied[-1]) if applied else "", functions[-1], *_types((tuple(args), dict(kwargs or {})), function), {})
-    found = [last]
+    given, named = _types((tuple(args), dict(kwargs or {})), function)
+    found = [Stage(str(applied[-1]) if applied else "", functions[-1], given, named, {})]
     for number in reversed(range(len(applied))):
         name = str(applied[number - 1]) if number else ""
         found.append(_inner(name, functions[number], applied[number], found[-1]))
@@ -279,12 +279,13 @@ def _inner(name: str, function: Function, transformation: Applied, outer: Stage)
 
     @standing_for(function)
     def looked(*args: Any, **kwargs: Any) -> Any:
-        seen.append(Stage(name, function, *_types((args, kwargs), function), {axis: size for axis, size, _ in axis_sizes()}))
+        given, named = _types((args, kwargs), function)
+        seen.append(Stage(name, function, given, named, {axis: size for axis, size, _ in axis_sizes()}))
         raise _Called
 
     transformed = _applied(transformation, looked)
     try:
-        Stage(outer.name, transformed, *outer[2:]).program()
+        outer._replace(function=transformed).program()
     except _Called:
         return seen[0]
     raise ValueError(f"apply: {transformation.name} does not call {describe(function)}, the function that it is given.")
