@@ -8,6 +8,7 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pullback.api.applied import TRANSFORMATIONS
 from pullback.cli import plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
@@ -26,7 +27,7 @@ types:
   {{w: f32[3], b: f32[]}}            a dict
 Quote each type, since brackets mean something to the shell.
 
-transformations: {", ".join(xpr.TRANSFORMATIONS)}
+transformations: {", ".join(TRANSFORMATIONS)}
 They are applied from left to right, and the types are those of the arguments
 of the result: after vmap, with their batch axes; after jvp, the arguments' and
 then their tangents'.

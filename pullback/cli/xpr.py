@@ -26,6 +26,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import pullback as pb
+from pullback.api.applied import applied, transformation_names
 from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.source import shown_frames, trim
@@ -35,29 +36,6 @@ Function = Callable[..., Any]
 
 
 SHOWN = ("program", "stablehlo", "optimized")
-
-
-def push_forward(function: Function) -> Function:
-    """`jvp` as a function of the primals and then as many tangents, all by position."""
-
-    def pushed(*args: Any) -> Any:
-        half = len(args) // 2
-        return pb.jvp(function, args[:half], args[half:])
-
-    return pushed
-
-
-# Each by the name that `--apply` knows it by, from a function, `--argnums` and `--in-axes`.
-TRANSFORMATIONS: dict[str, Callable[[Function, Any, Any], Function]] = {
-    "grad": lambda function, argnums, in_axes: pb.grad(function, argnums),
-    "value_and_grad": lambda function, argnums, in_axes: pb.value_and_grad(function, argnums),
-    "vmap": lambda function, argnums, in_axes: pb.vmap(function, in_axes),
-    "jit": lambda function, argnums, in_axes: pb.jit(function),
-    "jvp": lambda function, argnums, in_axes: push_forward(function),
-    "jacfwd": lambda function, argnums, in_axes: pb.jacfwd(function, argnums),
-    "jacrev": lambda function, argnums, in_axes: pb.jacrev(function, argnums),
-    "hessian": lambda function, argnums, in_axes: pb.hessian(function, argnums),
-}
 
 
 def show(options: Namespace) -> None:
@@ -71,11 +49,10 @@ def show(options: Namespace) -> None:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    names = [name.strip() for name in options.apply.split(",") if name.strip()]
-    for name in names:
-        if name not in TRANSFORMATIONS:
-            known = f" There are {', '.join(TRANSFORMATIONS)}."
-            raise UsageError(f"--apply: {name!r} is no transformation.{suggestion(name, TRANSFORMATIONS) or known}")
+    try:
+        names = transformation_names(options.apply, "--apply")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
     in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
     if options.sources and options.show != "program":
@@ -90,8 +67,7 @@ def show(options: Namespace) -> None:
         )
     check_arguments(function, types[: len(types) >> pushed], options.function)
     try:
-        for name in names:
-            function = TRANSFORMATIONS[name](function, argnums, in_axes)
+        function = applied(function, names, argnums, in_axes)
         _print(function, types, options)
     except Exception as error:
         if in_file(error, file):
