@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from html import escape
 from itertools import groupby
 from string import Template
@@ -11,6 +12,8 @@ from website.contents import Place
 from website.pages import DOCS, ROOT, Page, relative
 
 TEMPLATE = Template((pathlib.Path(__file__).parent / "page.html").read_text())
+
+WIDE = re.compile(r"<tr>\s*(<th>[^\n]*</th>\s*){8}")  # a table of so many columns
 
 
 class Layout:
@@ -102,6 +105,7 @@ class Layout:
             root="../" * page.place.count("/"),
             contents=self.contents(page),
             crumbs=self.crumbs(page),
+            kind=' class="wide"' if WIDE.search(body) else "",
             body=body.replace('<h3 id="', f'{self.names(page)}<h3 id="', 1),
             turn=self.turn(page),
             footer=f"Made of <code>{escape(str(page.source.relative_to(ROOT)))}</code> by <code>python docs/build.py</code>.",
