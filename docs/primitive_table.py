@@ -12,6 +12,8 @@ import inspect
 import pkgutil
 import re
 import textwrap
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -57,13 +59,21 @@ Everything that pullback computes is made of these operations. Each is one class
 """
 
 
+def modules(package: types.ModuleType) -> Iterator[types.ModuleType]:
+    """The modules of a package, imported. (`pkgutil.walk_packages` would import those as well that are left out.)"""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if found.name not in APART:
+            module = importlib.import_module(found.name)
+            yield module
+            if found.ispkg:
+                yield from modules(module)
+
+
 def primitives() -> list[Primitive]:
     """Every primitive that a module of the library's own holds, by where it is defined and by name; computing ones first."""
     found: dict[Primitive, None] = {}
-    for module in pkgutil.walk_packages(pullback.__path__, "pullback."):
-        if not module.name.startswith(APART):
-            members = vars(importlib.import_module(module.name)).values()
-            found.update({member: None for member in members if isinstance(member, Primitive)})
+    for module in modules(pullback):
+        found.update({member: None for member in vars(module).values() if isinstance(member, Primitive)})
     return sorted(found, key=lambda p: (not home(p).startswith("pullback.ops"), home(p), p.name))
 
 
@@ -169,9 +179,9 @@ def gives_no_floats(primitive: Primitive) -> bool:
     stand_in = next((name for letter, name in STAND_INS.items() if letter in primitive.kinds), None)
     for args, params in primitive.samples(np.random.default_rng(0)):
         arrays = [as_array(arg) for arg in args]
-        types = [array.type.with_dtype(np.dtype(stand_in)) if kind(array.dtype) == "f" else array.type for array in arrays]
-        types = primitive.infer(tuple(types), params)
-        if any([is_inexact(type.dtype) for type in (types if primitive.multiple_results else (types,))]):
+        given = [array.type.with_dtype(np.dtype(stand_in)) if kind(array.dtype) == "f" else array.type for array in arrays]
+        found = primitive.infer(tuple(given), params)
+        if any([is_inexact(type.dtype) for type in (found if primitive.multiple_results else (found,))]):
             return False
     return True
 
