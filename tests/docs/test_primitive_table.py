@@ -57,7 +57,7 @@ def test_who_has_a_derivative(name: str) -> None:
     if cells(name)["forward"] or name in ("draw", "bitcast_convert_type"):
         return
     for args, params in p.samples(np.random.default_rng(0)):
-        arrays = [as_array(arg) for arg in args]
+        arrays = [as_array(np.asarray(arg) if isinstance(arg, float) else arg) for arg in args]
         floats = [i for i, array in enumerate(arrays) if is_inexact(array.dtype)]
         if not floats or not set("fc") & set(p.kinds):
             continue
