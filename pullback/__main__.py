@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import plan, tour, xpr
+from pullback.cli import pages, plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -62,6 +62,10 @@ def make_parser() -> ArgumentParser:
     commands.add_parser("tour", help="the tour, as without arguments").set_defaults(run=lambda options: tour.show())
     version = commands.add_parser("version", help="the versions of pullback and of what it stands on, and the devices")
     version.set_defaults(run=lambda options: show_versions())
+
+    explain = commands.add_parser("help", help="the page on an error class, as in: help ShapeError", description=pages.HELP)
+    explain.set_defaults(run=pages.show)
+    explain.add_argument("name", metavar="CLASS", nargs="?", help="an error class of pb.errors, pb.checks or pb.testing")
 
     look = commands.add_parser(
         "xpr",
