@@ -43,6 +43,7 @@ ABOVE: dict[str, set[str]] = {
     "data": set(),
     "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
+    "explorer": {"core"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
