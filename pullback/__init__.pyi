@@ -38,6 +38,7 @@ from pullback.api.derivatives import linear_transpose as linear_transpose
 from pullback.api.derivatives import linearize as linearize
 from pullback.api.derivatives import value_and_grad as value_and_grad
 from pullback.api.derivatives import vjp as vjp
+from pullback.explorer.explorer import explore as explore
 from pullback.api.devices import block_until_ready as block_until_ready
 from pullback.api.devices import default_device as default_device
 from pullback.api.devices import device_count as device_count
