@@ -72,7 +72,13 @@ class WebSocket:
     def write(self, opcode: int, payload: bytes) -> None:
         """One frame; those of a client are masked."""
         size = len(payload)
-        length = bytes([128 | size]) if size < 126 else b"\xfe" + struct.pack(">H", size) if size < 65536 else b"\xff" + struct.pack(">Q", size)
+        length = (
+            bytes([128 | size])
+            if size < 126
+            else b"\xfe" + struct.pack(">H", size)
+            if size < 65536
+            else b"\xff" + struct.pack(">Q", size)
+        )
         mask = secrets.token_bytes(4)
         repeated = (mask * (size // 4 + 1))[:size]
         masked = (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
@@ -109,7 +115,10 @@ class Browser:
 
     def __init__(self, path: str, profile: str) -> None:
         self.process = subprocess.Popen(
-            [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stderr is not None
         said = []

@@ -186,7 +186,11 @@ def generated(equations: int, *, stages: int = 3) -> Data:
             size = min(40, equations * each - start)
             rows.append({"id": (number := number + 1), "head": "scope", "label": f"block {start // 40}", "span": size})
             for equation in range(start, start + size):
-                parents = [[before[min(len(before) - 1, equation * len(before) // (equations * each))], 0]] if before else [[1 + equation % lines, -1]]
+                parents = (
+                    [[before[min(len(before) - 1, equation * len(before) // (equations * each))], 0]]
+                    if before
+                    else [[1 + equation % lines, -1]]
+                )
                 role = ("primal", "primal", "cotangent")[equation % each] if position else "primal"
                 number += 1
                 rows.append({
@@ -194,7 +198,9 @@ def generated(equations: int, *, stages: int = 3) -> Data:
                     "role": role, "from": parents, "line": 1 + equation % lines, "flops": 64, "bytes": 512,
                     "live": 256 + 4 * min(equation, equations * each - equation), "held": 2 * min(equation, equations * each - equation),
                 })  # fmt: skip
-                variables.append([f"x{equation + 1}", "f32[64]" if position < 2 else "f32[32,64]", *([[0]] if position == 2 else [])])
+                variables.append(
+                    [f"x{equation + 1}", "f32[64]" if position < 2 else "f32[32,64]", *([[0]] if position == 2 else [])]
+                )
                 made.append(number)
         rows.append({"id": (number := number + 1), "ret": [len(variables) - 1]})
         data["stages"].append({
