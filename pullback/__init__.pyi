@@ -38,7 +38,6 @@ from pullback.api.derivatives import linear_transpose as linear_transpose
 from pullback.api.derivatives import linearize as linearize
 from pullback.api.derivatives import value_and_grad as value_and_grad
 from pullback.api.derivatives import vjp as vjp
-from pullback.explorer.explorer import explore as explore
 from pullback.api.devices import block_until_ready as block_until_ready
 from pullback.api.devices import default_device as default_device
 from pullback.api.devices import device_count as device_count
@@ -85,6 +84,7 @@ from pullback.core.types import ShapeDtypeStruct as ShapeDtypeStruct
 from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
 from pullback.engine.xla import register_platform as register_platform
+from pullback.explorer.explorer import explore as explore
 from pullback.lax import stop_gradient as stop_gradient
 from pullback.native.choice import native_mode as native_mode
 from pullback.numpy import fft as fft

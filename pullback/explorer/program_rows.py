@@ -26,13 +26,16 @@ class Inside(NamedTuple):
 
     Attributes:
         times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
-            pass. scope: the named scopes and functions of what holds it. role: what all that is in it is, if that is given.
+            pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
+            what holds it. role: what all that is in it is, if that is given. holder: the row that holds it.
     """
 
     times: int | None = 1
     held: int = 0
+    around: int = 0
     scope: tuple[str, ...] = ()
     role: str = ""
+    holder: Row | None = None
 
 
 def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozenset()) -> dict[str, Any]:
@@ -46,7 +49,10 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     inputs: list[Row] = []
     for part in stage.parts:
         writer = _Rows(page, stage, part, made["vars"], dead)
-        inside = Inside(role="tangent" if rows else "", held=sum([v.type.nbytes for v in stage.parts[0].kept]) if rows else 0)
+        inside = Inside()
+        if rows:  # behind the values of a linearization: what is kept of them waits meanwhile
+            waiting = sum([one.type.nbytes for one in stage.parts[0].kept.difference(stage.parts[0].program.inputs)])
+            inside = Inside(role="tangent", held=waiting, around=waiting)
         own = writer.program(part.program, inside, top=True)
         if part.label:
             rows.append(page.row(head="part", label=part.label, span=len(own)))
@@ -191,14 +197,16 @@ class _Rows:
         parents = self.parents(equation)
         row["role"] = self.role(equation, parents, inside)
         row["from"] = self.origins(equation, parents)
+        if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
+            row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
         if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
             row["kept"] = kept
         own = equation_cost(equation)
         times = inside.times or 1
         row["flops"], row["bytes"] = own.flops * times, own.bytes * times
-        row["live"] = self.live.get(equation.id, 0)
-        if held:
-            row["held"] = held
+        row["live"] = self.live.get(equation.id, 0) + inside.around
+        if held:  # those that share the memory of an argument take none
+            row["held"] = min(held, row["live"])
         if times > 1:
             row["times"] = times
         if equation.primitive.name == "cond_as_select":
@@ -221,7 +229,8 @@ class _Rows:
             if often is not None and often != 1:
                 row["trips"] = often
             times = None if often is None or inside.times is None else often * inside.times
-            within = Inside(times, held, (*inside.scope, *scope_of(equation.source)[len(inside.scope) :]), inside.role)
+            scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
+            within = Inside(times, held, inside.around, scope, inside.role, row)
             own = self.program(body, within)
             if len(bodies) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
