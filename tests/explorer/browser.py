@@ -27,6 +27,7 @@ FLAGS = [
     "--disable-background-networking", "--disable-extensions", "--mute-audio", "--remote-debugging-port=0",
 ]  # fmt: skip
 CODES = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+READY = "window.explorer && window.explorer.ready && document.readyState === 'complete'"
 LONGEST_WAIT = 60.0  # seconds, after which a browser that does not answer is broken
 
 
@@ -72,7 +73,13 @@ class WebSocket:
     def write(self, opcode: int, payload: bytes) -> None:
         """One frame; those of a client are masked."""
         size = len(payload)
-        length = bytes([128 | size]) if size < 126 else b"\xfe" + struct.pack(">H", size) if size < 65536 else b"\xff" + struct.pack(">Q", size)
+        length = (
+            bytes([128 | size])
+            if size < 126
+            else b"\xfe" + struct.pack(">H", size)
+            if size < 65536
+            else b"\xff" + struct.pack(">Q", size)
+        )
         mask = secrets.token_bytes(4)
         repeated = (mask * (size // 4 + 1))[:size]
         masked = (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
@@ -109,7 +116,10 @@ class Browser:
 
     def __init__(self, path: str, profile: str) -> None:
         self.process = subprocess.Popen(
-            [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [path, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stderr is not None
         said = []
@@ -159,10 +169,7 @@ class Browser:
         """Opens a page at a state of its address, and waits until it says that it is ready."""
         self.command("Page.navigate", url="about:blank")
         self.command("Page.navigate", url=page.resolve().as_uri() + state)
-        self.js(
-            "new Promise(done => { const look = () => window.explorer && window.explorer.ready && document.readyState === 'complete' ? done()"
-            " : setTimeout(look, 5); look(); })"
-        )
+        self.js(f"new Promise(done => {{ const look = () => {READY} ? done() : setTimeout(look, 5); look(); }})")
 
     def js(self, expression: str) -> Any:
         """The value of an expression, awaited if it is a promise."""

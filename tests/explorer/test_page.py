@@ -13,7 +13,12 @@ Show = Callable[..., Browser]
 def test_it_opens(show: Show) -> None:
     browser = show(small())
     assert browser.texts(".pane h2") != []
-    assert [browser.js(f"document.querySelectorAll('.pane')[{k}].dataset.stage") for k in range(4)] == ["source", "base", "grad", "vmap"]
+    assert [browser.js(f"document.querySelectorAll('.pane')[{k}].dataset.stage") for k in range(4)] == [
+        "source",
+        "base",
+        "grad",
+        "vmap",
+    ]
     assert browser.text("#title").startswith("Tiny classifier")
     assert browser.count(".row") > 30
 
