@@ -38,6 +38,7 @@ from pullback.api.derivatives import linear_transpose as linear_transpose
 from pullback.api.derivatives import linearize as linearize
 from pullback.api.derivatives import value_and_grad as value_and_grad
 from pullback.api.derivatives import vjp as vjp
+from pullback.explorer.explorer import explore as explore
 from pullback.api.devices import block_until_ready as block_until_ready
 from pullback.api.devices import default_device as default_device
 from pullback.api.devices import device_count as device_count
@@ -102,5 +103,6 @@ from pullback.parallel.mapping import shard_map as shard_map
 from pullback.parallel.pmapping import pmap as pmap
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
+from pullback.testing.programs import assert_program as assert_program
 
 __version__: str
