@@ -54,13 +54,13 @@ def page_html(data: dict[str, Any]) -> str:
 
 
 def _embedded(data: dict[str, Any]) -> str:
-    """The data as JSON that no HTML parser takes for anything else: only `</` and `<!` could end it or change how it is read."""
+    """The data as JSON. Of an element with a script, only `</` and `<!` could change how it is read."""
     try:
         text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ProgramError(
-            f"The data of an explorer page have to be JSON: objects, lists, texts, finite numbers, true, false and null; {error}. "
-            'Write NaN and infinities as texts: "nan", "inf", "-inf".'
+            f"The data of an explorer page are not JSON: {error}. They are made of objects, lists, texts, finite numbers, "
+            'true, false and null; NaN and infinities are written as texts: "nan", "inf", "-inf".'
         ) from error
     return text.replace("</", "<\\/").replace("<!", "\\u003c!")
 

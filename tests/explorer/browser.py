@@ -27,6 +27,7 @@ FLAGS = [
     "--disable-background-networking", "--disable-extensions", "--mute-audio", "--remote-debugging-port=0",
 ]  # fmt: skip
 CODES = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+READY = "window.explorer && window.explorer.ready && document.readyState === 'complete'"
 LONGEST_WAIT = 60.0  # seconds, after which a browser that does not answer is broken
 
 
@@ -168,10 +169,7 @@ class Browser:
         """Opens a page at a state of its address, and waits until it says that it is ready."""
         self.command("Page.navigate", url="about:blank")
         self.command("Page.navigate", url=page.resolve().as_uri() + state)
-        self.js(
-            "new Promise(done => { const look = () => window.explorer && window.explorer.ready && document.readyState === 'complete' ? done()"
-            " : setTimeout(look, 5); look(); })"
-        )
+        self.js(f"new Promise(done => {{ const look = () => {READY} ? done() : setTimeout(look, 5); look(); }})")
 
     def js(self, expression: str) -> Any:
         """The value of an expression, awaited if it is a promise."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from browser import NAMES, Browser, browsing, find_browser
+
 from pullback.explorer.page import page_html
 
 
