@@ -1,6 +1,6 @@
-"""Writes the reference: a page for each namespace from its stub and docstrings, an index, and the list of what is not there.
+"""Writes the reference: a page for each namespace from its stub and docstrings, an index, what is not there, the primitives.
 
-python docs/generate.py           # write docs/reference/*.md and docs/absent.md
+python docs/generate.py           # write docs/reference/*.md, docs/absent.md and docs/primitives.md
 python docs/generate.py --check   # say which of them are out of date, and fail if there are any
 """
 
@@ -13,6 +13,8 @@ import sys
 import types
 from collections.abc import Iterator
 from typing import Any
+
+import primitive_table
 
 import pullback as pb
 from pullback.core.absent import ABSENT
@@ -119,13 +121,14 @@ def pages() -> dict[pathlib.Path, str]:
         rows = [f"| {', '.join(f'`{name}`' for name in names.split())} | {prose(text)} |" for names, text in table.items()]
         absent.append("\n".join([f"## `{path}`\n", "| names | |", "|---|---|", *rows, ""]))
     found[DOCS / "absent.md"] = "\n".join(absent)
+    found[DOCS / "primitives.md"] = NOTE.replace("docstrings", "primitives") + primitive_table.page(prose)
     return found
 
 
 def outdated() -> list[str]:
     """The files that are not as they would be made now."""
     made = pages()
-    there = {*(DOCS / "reference").glob("*.md"), DOCS / "absent.md"}
+    there = {*(DOCS / "reference").glob("*.md"), DOCS / "absent.md", DOCS / "primitives.md"}
     stale = [file for file in there | set(made) if not file.exists() or file.read_text() != made.get(file)]
     return sorted(str(file.relative_to(DOCS)) for file in stale)
 
@@ -133,8 +136,9 @@ def outdated() -> list[str]:
 if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit("\n".join(["out of date; run `python docs/generate.py`:", *outdated()]) if outdated() else 0)
+    made = pages()
     (DOCS / "reference").mkdir(exist_ok=True)
-    for file in (DOCS / "reference").glob("*.md"):
+    for file in set((DOCS / "reference").glob("*.md")) - set(made):
         file.unlink()
-    for file, text in pages().items():
+    for file, text in made.items():
         file.write_text(text)

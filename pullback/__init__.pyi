@@ -102,5 +102,6 @@ from pullback.parallel.mapping import shard_map as shard_map
 from pullback.parallel.pmapping import pmap as pmap
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
+from pullback.testing.programs import assert_program as assert_program
 
 __version__: str

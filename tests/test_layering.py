@@ -43,7 +43,7 @@ ABOVE: dict[str, set[str]] = {
     "data": set(),
     "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
-    "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy", "export"},
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
