@@ -41,7 +41,7 @@ def by_name(function: Any, *types: Any, donated: Any = ()) -> dict[str, int]:
     return found
 
 
-CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...], dict[str, int]]] = {
+CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...], dict[str, float]]] = {
     "elementwise operations overwrite what nobody reads": (
         lambda x: pnp.sin(x) * 2.0 + x,
         (T,),
