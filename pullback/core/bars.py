@@ -1,4 +1,4 @@
-"""Progress bars and tables on a terminal: rich's."""
+"""What is drawn on a terminal by rich: progress bars, tables, pages in Markdown."""
 
 from __future__ import annotations
 
@@ -62,3 +62,13 @@ def print_table(
         console.print(table)
     for note in notes:
         console.print(text_of(note), style="dim")
+
+
+def print_markdown(text: str, **console: Any) -> None:
+    """Print a text in Markdown, laid out and coloured.
+
+    Arguments:
+        text: the text. console: how wide it is (`width`).
+    """
+    markdown = importlib.import_module("rich.markdown").Markdown(text, code_theme="ansi_dark")
+    importlib.import_module("rich.console").Console(**console).print(markdown)

@@ -324,8 +324,10 @@ def assert_program(
     if not bounds and not any([found for _, found in asked]):
         raise TypeError("assert_program is asked for nothing: give it contains, lacks, at_most, at_least or exactly.")
 
-    is_itself = isinstance(f, Program) and not names and tuple(args) == f.input_types
-    program = f if is_itself else xpr(apply_transformations(f, apply), *args)
+    if isinstance(f, Program) and not names and tuple(args) == f.input_types:
+        program = f
+    else:
+        program = xpr(apply_transformations(f, apply), *args)
     if simplify:
         program = simplified(program)
     known = {**dict.fromkeys([one.name for one in _counts(program)]), **primitives()}
