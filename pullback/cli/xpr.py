@@ -26,7 +26,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import pullback as pb
-from pullback.api.applied import applied, transformation_names
+from pullback.api.applied import Applied, apply_transformations, transformations
 from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.source import shown_frames, trim
@@ -49,32 +49,49 @@ def show(options: Namespace) -> None:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    try:
-        names = transformation_names(options.apply, "--apply")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
     in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
+    applied = parse_apply(options.apply, argnums, in_axes)
     if options.sources and options.show != "program":
         raise UsageError("--sources goes with --show program only.")
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
-    pushed = names.count("jvp")
-    if len(types) % 2**pushed:
-        raise UsageError(
-            f"--apply jvp takes the arguments' types and then as many of their tangents', but {len(types)} were given."
-        )
-    check_arguments(function, types[: len(types) >> pushed], options.function)
+    check_arguments(function, types[: _count(applied, len(types))], options.function)
     try:
-        function = applied(function, names, argnums, in_axes)
-        _print(function, types, options)
+        _print(apply_transformations(function, applied), types, options)
     except Exception as error:
         if in_file(error, file):
             raise UserError(file) from error
         if isinstance(error, pb.errors.PullbackError):
             raise UsageError(one_line(str(error))) from None
         raise
+
+
+def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
+    """The transformations that `--apply` asks for, with the options that `--argnums` and `--in-axes` give those without.
+
+    Raises:
+        UsageError: there are no such transformations, or no such options of them.
+    """
+    derivatives = ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian")
+    try:
+        return transformations(text, {"vmap": {"in_axes": in_axes}, **{name: {"argnums": argnums} for name in derivatives}})
+    except ValueError as error:
+        raise UsageError(str(error).replace("apply=", "--apply ", 1)) from None
+
+
+def _count(applied: Sequence[Applied], count: int) -> int:
+    """How many arguments a function takes if it takes `count` once it is transformed: jvp adds tangents, vjp a cotangent."""
+    for one in reversed(applied):
+        if one.name == "jvp" and count % 2:
+            raise UsageError(
+                f"--apply jvp takes the arguments' types and then as many of their tangents', but {count} were given."
+            )
+        if one.name == "vjp" and not count:
+            raise UsageError("--apply vjp takes the arguments' types and then that of the result's cotangent.")
+        count -= {"jvp": count // 2, "vjp": 1}.get(one.name, 0)
+    return count
 
 
 def _print(function: Function, types: Sequence[Any], options: Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal: rich's."""
+"""What is drawn on a terminal by rich: progress bars, pages in Markdown."""
 
 from __future__ import annotations
 
@@ -76,3 +76,13 @@ class TerminalScreen:
         finally:
             self.bars.stop()
             atexit.unregister(self.bars.stop)
+
+
+def print_markdown(text: str, **console: Any) -> None:
+    """Print a text in Markdown, laid out and coloured.
+
+    Arguments:
+        text: the text. console: how wide it is (`width`).
+    """
+    markdown = importlib.import_module("rich.markdown").Markdown(text, code_theme="ansi_dark")
+    importlib.import_module("rich.console").Console(**console).print(markdown)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.applied import applied, transformation_names
+from pullback.api.applied import Apply, apply_transformations, transformations
 from pullback.api.functions import check_callable
 from pullback.api.traced import xpr
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
@@ -262,7 +262,7 @@ def assert_program(
     at_most: Mapping[Asked, float] | None = None,
     at_least: Mapping[Asked, float] | None = None,
     exactly: Mapping[Asked, float] | None = None,
-    apply: str | Sequence[str] = "",
+    apply: Apply = "",
     simplify: bool = False,
 ) -> Program:
     """Check what operations a function consists of, as a test of its own: that a derivative needs no second matrix product,
@@ -283,7 +283,7 @@ def assert_program(
             many in all; `"flops"` and `"bytes"`, what running it costs by the model of `pb.cost`, in which a loop counts its
             steps, if their number is known; `"largest"`, the bytes of the largest array.
         at_least, exactly: likewise.
-        apply: transformations of `f`, by name, the first one first: `"grad,vmap"`. `args` are then those of the result.
+        apply: transformations of `f`, the first one first: `"grad,vmap"`. `args` are then those of the result.
         simplify: whether to look at what jit compiles, simplified: without what repeats what is there already.
 
     Returns:
@@ -308,8 +308,8 @@ def assert_program(
             c:f32[8]:cpu(0) = dot_general[...] b a  # <doctest ...>:2 (loss): ...
         ...
     """
-    names = transformation_names(apply, "assert_program's apply")
     check_callable(f, "assert_program")
+    names = [str(one) for one in transformations(apply)]
     if args is None:
         if not isinstance(f, Program):
             raise TypeError(
@@ -324,7 +324,10 @@ def assert_program(
     if not bounds and not any([found for _, found in asked]):
         raise TypeError("assert_program is asked for nothing: give it contains, lacks, at_most, at_least or exactly.")
 
-    program = f if isinstance(f, Program) and not names and tuple(args) == f.input_types else xpr(applied(f, names), *args)
+    if isinstance(f, Program) and not names and tuple(args) == f.input_types:
+        program = f
+    else:
+        program = xpr(apply_transformations(f, apply), *args)
     if simplify:
         program = simplified(program)
     known = {**dict.fromkeys([one.name for one in _counts(program)]), **primitives()}

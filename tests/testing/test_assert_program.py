@@ -121,8 +121,8 @@ WRONG = [
     (loss, (W, X), {"at_most": {}, "lacks": []}, TypeError, "asked for nothing"),
     (loss, W, {"lacks": "tanh"}, TypeError, "takes args as a tuple, such as (x,)"),
     (loss, None, {"lacks": "tanh"}, TypeError, "takes a tuple of arguments after the function"),
-    (loss, (W, X), {"lacks": "tanh", "apply": "grda"}, ValueError, "apply: 'grda' is no transformation. Did you mean 'grad'?"),
-    (loss, (W, X), {"lacks": "tanh", "apply": [pb.grad]}, TypeError, "apply takes names of transformations"),
+    (loss, (W, X), {"lacks": "tanh", "apply": "grda"}, ValueError, "'grda' is no transformation. Did you mean 'grad'?"),
+    (loss, (W, X), {"lacks": "tanh", "apply": 3}, TypeError, "apply takes transformations as text"),
     (3.0, (W, X), {"lacks": "tanh"}, TypeError, "assert_program takes a function, but got 3.0"),
 ]
 
