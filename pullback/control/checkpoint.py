@@ -229,7 +229,7 @@ class Budget:
         everything = {out for equation in program.equations for out in equation.outputs}
         if _bytes(to_recompute(Kept(program, {}, everything), wanted)[0]) <= self.bytes:
             return everything
-        costs = {equation.id: equation_cost(equation).flops for equation in program.equations}
+        costs = {equation.id: equation_cost(equation).work for equation in program.equations}
         kept: set[Variable] = set()
         while True:
             saved, equations = to_recompute(Kept(program, {}, kept), wanted)

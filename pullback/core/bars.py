@@ -1,4 +1,4 @@
-"""What is drawn on a terminal by rich: progress bars, pages in Markdown."""
+"""What is drawn on a terminal by rich: progress bars, tables, pages in Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, TextIO
 
 
@@ -76,6 +76,47 @@ class TerminalScreen:
         finally:
             self.bars.stop()
             atexit.unregister(self.bars.stop)
+
+
+def print_table(
+    title: str,
+    columns: Sequence[tuple[str, bool, bool]],
+    rows: Sequence[Sequence[str]],
+    notes: Sequence[str],
+    strong: Container[int],
+    file: TextIO,
+) -> None:
+    """Print a table in colour, as wide as the terminal.
+
+    Arguments:
+        columns: the heading of each, whether it holds numbers, and whether its cells are code. rows: their cells.
+        notes: sentences below. strong: the numbers of the rows that stand out. file: where to print it.
+    """
+    table_of, text_of, console_of = [
+        getattr(importlib.import_module(f"rich.{module}"), name)
+        for module, name in (("table", "Table"), ("text", "Text"), ("console", "Console"))
+    ]
+    # A file that is no terminal gets colours too: whoever asks for them says so.
+    console = console_of(file=file, force_terminal=True, highlight=False, soft_wrap=False)
+    table = table_of(box=None, header_style="bold", pad_edge=False)
+    for place, (heading, number, code) in enumerate(columns):
+        widest = max([len(heading), *[len(row[place]) for row in rows]])
+        table.add_column(
+            text_of(heading),
+            justify="right" if number else "left",
+            style="cyan" if code else "",
+            no_wrap=True,
+            overflow="ellipsis",
+            min_width=1 if code else widest,  # the user's code is cut where there is no room
+        )
+    for place, row in enumerate(rows):
+        table.add_row(*map(text_of, row), style="bold" if place in strong else "")
+    if title:
+        console.print(text_of(title), style="bold")
+    if columns:
+        console.print(table)
+    for note in notes:
+        console.print(text_of(note), style="dim")
 
 
 def print_markdown(text: str, **console: Any) -> None:
