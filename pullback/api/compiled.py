@@ -15,9 +15,9 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
-from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
+from pullback.api.functions import Function, check_callable, check_flags, chosen_arguments, global_name
 from pullback.api.shardings import Shardings, Wanted, constrained, lying
-from pullback.api.signatures import differences
+from pullback.api.signatures import differences, unhashable
 from pullback.api.stages import Compiled, Lowered, Traced, flags_of
 from pullback.api.traced import call_paths, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
@@ -49,6 +49,7 @@ inspect = lazy_module("inspect")
 
 MAX_FAST_PATHS = 8  # signatures of one function
 MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable, some 0.25 MB
+MAX_CHECKED = 32  # of those, that were traced in blocks that check: each block has its own
 
 Numbers = int | Sequence[int] | None
 Names = str | Iterable[str] | None
@@ -114,6 +115,7 @@ class Jitted(NativeCallable):
         self._shardings = shardings
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
+        self._checked: Bounded[Any, Signature] = Bounded(MAX_CHECKED)
         self._take([])
         _instances[id(self)] = self
 
@@ -153,6 +155,8 @@ class Jitted(NativeCallable):
         executable = signature.compile()
         if axis_sizes() or isinstance(executable, Tiered) or (placement.several and not executable.spread):
             pass  # no short way looks at these, and none leads to what is to be replaced
+        elif current_mode().checks is not None:
+            pass  # nor to what holds in one block only
         elif self._enters(executable, signature) and executable.install(self, signature.makes_tuple):
             pass  # calls like this one do not come here any more
         elif (path := signature.fast_path(args, kwargs)) is not None:
@@ -212,11 +216,14 @@ class Jitted(NativeCallable):
         types = lying(self._fun, values_of(leaves), wanted, paths)
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, values_of(leaves), paths)
-        key = (structure, types, statics, current_mode(), axis_sizes(), options, given)
+        mode = current_mode()
+        key = (structure, types, statics, mode, axis_sizes(), options, given)
+        signatures = self._signatures if mode.checks is None else self._checked
         try:
-            found = self._signatures.get(key)
+            found = signatures.get(key)
         except (TypeError, ValueError):  # what arrays say that are compared
-            raise self._unhashable(args, kwargs) from None
+            numbers = _numbers(self._static_numbers, len(args))
+            raise unhashable(self._fun, numbers, self._static_names, args, kwargs) from None
         if found is None:
             if refuses_traces():
                 raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(key, paths())}{at_user_line()}")
@@ -244,7 +251,7 @@ class Jitted(NativeCallable):
                 program, captures, structure, statics, out_structure, donated, options, trees, refs, traced.written
             )
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
-                found = self._signatures.setdefault(key, found)
+                found = signatures.setdefault(key, found)
         return leaves, found
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -280,29 +287,6 @@ class Jitted(NativeCallable):
     def _paths(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
         """How error messages call each leaf of a call's dynamic arguments."""
         return call_paths(self._fun, args, kwargs, self._trees_taken)
-
-    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        numbers = sorted(_numbers(self._static_numbers, len(args)))
-        statics = [(argument_name(self._fun, i), args[i]) for i in numbers if i < len(args)]
-        for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
-            if isinstance(value, Tracer):
-                return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, but is a traced value of {value.owner.describe()}: it"
-                    f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
-                )
-            try:
-                hash(value)
-            except TypeError:
-                return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is of type"
-                    f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
-                    " mutable one; or do not make it static, if it holds arrays."
-                )
-        return StaticArgumentError(
-            f"An argument of {describe(self._fun)} has a static part (a dataclass's field that is marked as static, or the"
-            " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
-            " leaves."
-        )
 
     # ---- why a call was not found ----
 
@@ -447,6 +431,7 @@ class Jitted(NativeCallable):
         """
         retire(self)
         self._signatures.clear()
+        self._checked.clear()
         self._take([])
 
 

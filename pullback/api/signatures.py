@@ -1,10 +1,14 @@
-"""How the signatures of two calls of a jitted function differ, in words."""
+"""How the signatures of two calls of a jitted function differ, and what is wrong with static arguments, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pullback.api.functions import Function, argument_name
+from pullback.core.errors import StaticArgumentError
+from pullback.core.source import describe
+from pullback.core.tracing import Tracer
 from pullback.core.trees import OWN_TREES, TreeDef, Trees
 
 
@@ -67,3 +71,33 @@ def differences(fun: Function, seen: Any, new: Any, paths: list[str], trees: Tre
     if seen[5] != new[5]:
         found.append(f"device: was {seen[5].device}, is now {new[5].device}")
     return found
+
+
+def unhashable(
+    fun: Function, numbers: Collection[int], names: Collection[str], args: Sequence[Any], kwargs: dict[str, Any]
+) -> StaticArgumentError:
+    """The error for a call of which a static argument, or a static part of another one, cannot be hashed or compared.
+
+    Arguments:
+        numbers, names: the static arguments: numbers of those given by position, and names of those given by name.
+    """
+    statics = [(argument_name(fun, i), args[i]) for i in sorted(numbers) if i < len(args)]
+    for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in names]:
+        if isinstance(value, Tracer):
+            return StaticArgumentError(
+                f"Argument {name} of {describe(fun)} is static, but is a traced value of {value.owner.describe()}: it"
+                f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
+            )
+        try:
+            hash(value)
+        except TypeError:
+            return StaticArgumentError(
+                f"Argument {name} of {describe(fun)} is static, so it must be hashable, but it is of type"
+                f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
+                " mutable one; or do not make it static, if it holds arrays."
+            )
+    return StaticArgumentError(
+        f"An argument of {describe(fun)} has a static part (a dataclass's field that is marked as static, or the"
+        " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
+        " leaves."
+    )
