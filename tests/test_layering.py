@@ -34,6 +34,7 @@ ABOVE: dict[str, set[str]] = {
     "fft": {"numpy"},
     "ode": {"core", "ops", "numpy", "api"},
     "random": {"core", "ops", "numpy", "lax", "api"},
+    "diagnose": {"core", "program", "ops", "transforms", "control", "api", "numpy", "random"},
     "optimizers": {"core", "numpy"},
     "parallel": {"core", "program", "stablehlo", "ops", "transforms", "control", "engine", "native", "api", "numpy", "lax"},
     "sharding": {"core", "parallel"},
