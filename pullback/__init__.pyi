@@ -84,6 +84,7 @@ from pullback.core.types import ShapeDtypeStruct as ShapeDtypeStruct
 from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
 from pullback.engine.xla import register_platform as register_platform
+from pullback.explorer.explorer import explore as explore
 from pullback.lax import stop_gradient as stop_gradient
 from pullback.native.choice import native_mode as native_mode
 from pullback.numpy import fft as fft
@@ -102,5 +103,6 @@ from pullback.parallel.mapping import shard_map as shard_map
 from pullback.parallel.pmapping import pmap as pmap
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
+from pullback.testing.programs import assert_program as assert_program
 
 __version__: str

@@ -8,7 +8,8 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.cli import plan, tour, xpr
+from pullback.api.applied import TRANSFORMATIONS
+from pullback.cli import pages, plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -26,10 +27,11 @@ types:
   {{w: f32[3], b: f32[]}}            a dict
 Quote each type, since brackets mean something to the shell.
 
-transformations: {", ".join(xpr.TRANSFORMATIONS)}
+transformations: {", ".join(TRANSFORMATIONS)}
 They are applied from left to right, and the types are those of the arguments
 of the result: after vmap, with their batch axes; after jvp, the arguments' and
-then their tangents'.
+then their tangents'; after vjp, a cotangent of the result comes last. Options
+go in brackets, as in 'grad(argnums=1),vmap(in_axes=(None, 0))'.
 
 examples:
   python -m pullback xpr model.py:loss 'f32[10]' 'f32[]' --apply grad --sources
@@ -60,6 +62,10 @@ def make_parser() -> ArgumentParser:
     commands.add_parser("tour", help="the tour, as without arguments").set_defaults(run=lambda options: tour.show())
     version = commands.add_parser("version", help="the versions of pullback and of what it stands on, and the devices")
     version.set_defaults(run=lambda options: show_versions())
+
+    explain = commands.add_parser("help", help="the page on an error class, as in: help ShapeError", description=pages.HELP)
+    explain.set_defaults(run=pages.show)
+    explain.add_argument("name", metavar="CLASS", nargs="?", help="an error class of pb.errors, pb.checks or pb.testing")
 
     look = commands.add_parser(
         "xpr",

@@ -1,4 +1,5 @@
-"""The order of the pages: the sections of docs/README.md, and below the index of a folder the pages that lie in it."""
+"""The order of the pages: the sections of docs/README.md, and below the index of a folder the pages that lie in it: its
+README.md, or the page beside it that has its name."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ def contents(sources: set[pathlib.Path]) -> list[Place]:
     order = {home: Place("", home, "Home")}
     for place in named:
         order.setdefault(place.source, place)
-        if place.source.name == "README.md" and place.source.is_relative_to(DOCS):
-            folder = place.source.parent
+        folder = place.source.parent if place.source.name == "README.md" else place.source.with_suffix("")
+        if place.source.is_relative_to(DOCS) and folder.is_dir():
             inside = [*listed(place.source), *(Place("", source) for source in sorted(sources))]
             for one in inside:
                 if one.source.parent == folder and one.source not in apart:

@@ -33,6 +33,7 @@ from pullback.engine.partition import mesh_of
 from pullback.engine.shipping import ship
 from pullback.native.choice import Choice
 from pullback.program.program import Program
+from pullback.program.provenance import name_stack
 
 
 def flags_of(what: str, compiler_options: Mapping[str, Any] | None) -> tuple[tuple[str, Any], ...]:
@@ -210,7 +211,7 @@ class Lowered(_AheadOfTime):
             raise ValueError(
                 f"as_text gives 'stablehlo' or 'hlo', not {dialect!r}. HLO as XLA optimizes it is .compile().as_text()."
             )
-        text = lower_to_text(self.program, self._signature.options, self._signature.donated, debug_info)
+        text = lower_to_text(self.program, self._signature.options, self._signature.donated, name_stack if debug_info else None)
         return jaxlib().hlo(text) if dialect == "hlo" else text
 
     def cost_analysis(self) -> dict[str, float]:

@@ -26,6 +26,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 import pullback as pb
+from pullback.api.applied import Applied, apply_transformations, transformations
 from pullback.cli.terminal import UsageError, one_line, suggestion, use_color
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.source import shown_frames, trim
@@ -35,29 +36,6 @@ Function = Callable[..., Any]
 
 
 SHOWN = ("program", "stablehlo", "optimized")
-
-
-def push_forward(function: Function) -> Function:
-    """`jvp` as a function of the primals and then as many tangents, all by position."""
-
-    def pushed(*args: Any) -> Any:
-        half = len(args) // 2
-        return pb.jvp(function, args[:half], args[half:])
-
-    return pushed
-
-
-# Each by the name that `--apply` knows it by, from a function, `--argnums` and `--in-axes`.
-TRANSFORMATIONS: dict[str, Callable[[Function, Any, Any], Function]] = {
-    "grad": lambda function, argnums, in_axes: pb.grad(function, argnums),
-    "value_and_grad": lambda function, argnums, in_axes: pb.value_and_grad(function, argnums),
-    "vmap": lambda function, argnums, in_axes: pb.vmap(function, in_axes),
-    "jit": lambda function, argnums, in_axes: pb.jit(function),
-    "jvp": lambda function, argnums, in_axes: push_forward(function),
-    "jacfwd": lambda function, argnums, in_axes: pb.jacfwd(function, argnums),
-    "jacrev": lambda function, argnums, in_axes: pb.jacrev(function, argnums),
-    "hessian": lambda function, argnums, in_axes: pb.hessian(function, argnums),
-}
 
 
 def show(options: Namespace) -> None:
@@ -71,34 +49,49 @@ def show(options: Namespace) -> None:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    names = [name.strip() for name in options.apply.split(",") if name.strip()]
-    for name in names:
-        if name not in TRANSFORMATIONS:
-            known = f" There are {', '.join(TRANSFORMATIONS)}."
-            raise UsageError(f"--apply: {name!r} is no transformation.{suggestion(name, TRANSFORMATIONS) or known}")
     argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
     in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
+    applied = parse_apply(options.apply, argnums, in_axes)
     if options.sources and options.show != "program":
         raise UsageError("--sources goes with --show program only.")
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
-    pushed = names.count("jvp")
-    if len(types) % 2**pushed:
-        raise UsageError(
-            f"--apply jvp takes the arguments' types and then as many of their tangents', but {len(types)} were given."
-        )
-    check_arguments(function, types[: len(types) >> pushed], options.function)
+    check_arguments(function, types[: _count(applied, len(types))], options.function)
     try:
-        for name in names:
-            function = TRANSFORMATIONS[name](function, argnums, in_axes)
-        _print(function, types, options)
+        _print(apply_transformations(function, applied), types, options)
     except Exception as error:
         if in_file(error, file):
             raise UserError(file) from error
         if isinstance(error, pb.errors.PullbackError):
             raise UsageError(one_line(str(error))) from None
         raise
+
+
+def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
+    """The transformations that `--apply` asks for, with the options that `--argnums` and `--in-axes` give those without.
+
+    Raises:
+        UsageError: there are no such transformations, or no such options of them.
+    """
+    derivatives = ("grad", "value_and_grad", "jacfwd", "jacrev", "hessian")
+    try:
+        return transformations(text, {"vmap": {"in_axes": in_axes}, **{name: {"argnums": argnums} for name in derivatives}})
+    except ValueError as error:
+        raise UsageError(str(error).replace("apply=", "--apply ", 1)) from None
+
+
+def _count(applied: Sequence[Applied], count: int) -> int:
+    """How many arguments a function takes if it takes `count` once it is transformed: jvp adds tangents, vjp a cotangent."""
+    for one in reversed(applied):
+        if one.name == "jvp" and count % 2:
+            raise UsageError(
+                f"--apply jvp takes the arguments' types and then as many of their tangents', but {count} were given."
+            )
+        if one.name == "vjp" and not count:
+            raise UsageError("--apply vjp takes the arguments' types and then that of the result's cotangent.")
+        count -= {"jvp": count // 2, "vjp": 1}.get(one.name, 0)
+    return count
 
 
 def _print(function: Function, types: Sequence[Any], options: Namespace) -> None:

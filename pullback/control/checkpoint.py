@@ -37,6 +37,8 @@ from pullback.transforms.stage import replay
 class name(Rules):
     """x, under a name by which a policy can ask to keep it."""
 
+    cost = 0
+    alias = True
     linear = True
 
     def result_type(x, *, name: str):

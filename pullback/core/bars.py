@@ -1,4 +1,4 @@
-"""Progress bars on a terminal: rich's."""
+"""What is drawn on a terminal by rich: progress bars, pages in Markdown."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def progress_bar(what: str, total: int, columns: tuple[str, ...], **console: Any
     with rich.Progress(*shown, console=importlib.import_module("rich.console").Console(**console)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda more: bar.advance(task, more)
+
+
+def print_markdown(text: str, **console: Any) -> None:
+    """Print a text in Markdown, laid out and coloured.
+
+    Arguments:
+        text: the text. console: how wide it is (`width`).
+    """
+    markdown = importlib.import_module("rich.markdown").Markdown(text, code_theme="ansi_dark")
+    importlib.import_module("rich.console").Console(**console).print(markdown)

@@ -2,23 +2,27 @@
 
 Each class also derives from the built-in error that one would expect for such a mistake, so that existing handlers go on
 working. All examples run as tests. Tracebacks show the user's frames only; the environment variable
-PULLBACK_TRACEBACKS=all brings pullback's own back.
+PULLBACK_TRACEBACKS=all brings pullback's own back. Below the message stands where the page on its class is; `error.page` is
+the path.
 """
 
 from __future__ import annotations
 
+from pullback.core.error_pages import Explained
+
 __all__ = [
-    "AxisError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError", "CorruptCheckpoint",
-    "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable",
-    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NoDevices",
-    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError", "ProgramsDiffer",
-    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
-    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
-    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "VaryingOutput", "WorldError",
+    "AxisError", "AxisNameError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError",
+    "CorruptCheckpoint", "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced",
+    "ForeignExecutable", "GradientError", "IndexDtypeError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule",
+    "NoDevices", "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError",
+    "ProgramsDiffer", "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError",
+    "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "VaryingOutput",
+    "WorldError",
 ]  # fmt: skip
 
 
-class PullbackError(Exception):
+class PullbackError(Explained, Exception):
     """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
 
     Mistakes that any Python function could find in its arguments raise Python's own errors, which it does not catch: an index
@@ -574,7 +578,7 @@ class NoDevices(DeviceError):
         >>> raise pb.errors.NoDevices("The plugin for 'cuda' finds no device: No visible GPU devices.")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices.
+        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices...
 
     Cure: see whether the driver sees devices, and whether a variable of the environment hides them. What a program would take
     on devices that are not there can be planned all the same.
@@ -595,7 +599,7 @@ class ShardingError(PullbackError, ValueError):
         >>> pb.NamedSharding(mesh, pb.P("data", "model")).shard_shape((8,))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ShardingError: P('data', 'model') divides 2 axes, but the array has 1.
+        pullback.core.errors.ShardingError: P('data', 'model') divides 2 axes, but the array has 1...
 
     Cure: an entry for each axis of the array at most.
         >>> pb.NamedSharding(mesh, pb.P(("data", "model"))).shard_shape((8,))
@@ -612,7 +616,7 @@ class UnknownAxis(ShardingError):
         >>> pb.NamedSharding(mesh, pb.P("batch"))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.UnknownAxis: P('batch') names the axis 'batch', but ... has the axes data, model.
+        pullback.core.errors.UnknownAxis: P('batch') names the axis 'batch', but ... has the axes data, model...
 
     Cure: one of the names that the mesh was made with.
         >>> pb.NamedSharding(mesh, pb.P("data"))
@@ -723,7 +727,7 @@ class WorldError(PullbackError, RuntimeError):
         >>> pb.distributed.get_value("the learning rate")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
 
     Cure: start all processes, each with its own number and the address of number 0, and have each call `initialize` first;
     `python -m pullback.launch -n 2 script.py` starts them on one machine. A process by itself can ask how many there are.
@@ -760,7 +764,7 @@ class PeerLost(WorldError):
         >>> Losses(lost={1: "its process (pid 4711 on node7) has ended"}).raise_if_lost()
         Traceback (most recent call last):
             ...
-        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended.
+        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended...
 
     Cure: find out there why it ended. Here nobody is lost.
         >>> Losses().raise_if_lost() is None
@@ -799,7 +803,7 @@ class ProgramError(PullbackError, ValueError):
         >>> check_program(Program([x], [], [y]))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines...
 
     Cure: `check_program` says all rules; docs/program-format.md describes the JSON.
         >>> check_program(Program([x], [], [x]))

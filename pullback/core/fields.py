@@ -132,6 +132,14 @@ class Fields:
     accumulation: Callable[[DType], DType] | None = _field(
         "of what sums or multiplies many elements, `(dtype) -> dtype`: the dtype in which it accumulates elements of a dtype"
     )
+    alias: bool = _field(
+        "each result has the elements of the operand of its number, in their order: it can be the same memory", False
+    )
+    in_place: tuple[int, ...] = _field(
+        "the numbers of the operands whose memory a result of as many bytes can take, where nobody reads them afterwards; an"
+        " elementwise operation can take that of any",
+        (),
+    )
     linear: bool | tuple[str, ...] = _field("True, or the names of the arguments in which it is jointly linear", False)
     bilinear: bool = _field("of two operands, and linear in each of them by itself", False)
     multiple_results: bool = _field("returns a tuple", False)

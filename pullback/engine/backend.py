@@ -21,6 +21,7 @@ from pullback.core.meshes import place_of
 from pullback.core.source import Source
 from pullback.core.types import ArrayType
 from pullback.program.program import Program
+from pullback.program.provenance import Naming
 
 
 class CompileOptions(NamedTuple):
@@ -167,8 +168,15 @@ class Backend(ABC):
         """A Program compiled for one device; the memory of `donated` arguments may be reused for its results."""
 
     @abstractmethod
-    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
-        """What is compiled for a Program, as text; if `located`, with the user's lines."""
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None) -> str:
+        """What is compiled for a Program, as text; if `located`, with the user's lines, and operations named by it."""
+
+    def optimized_text(
+        self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None
+    ) -> str:
+        """What the compiler makes of a Program, with the user's lines and with names as `source_text` has them; of a back end
+        that keeps neither, what it has."""
+        return self.compile(program, options, donated).optimized_text()
 
     @abstractmethod
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:

@@ -24,6 +24,7 @@ from pullback.engine.place import common_device
 from pullback.program.cost import largest
 from pullback.program.equality import param_key
 from pullback.program.program import Program
+from pullback.program.provenance import Naming, name_stack, numbered_name
 
 MAX_OPERATIONS = 1024  # single operations of which the Program is kept
 
@@ -32,10 +33,21 @@ _holders: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionar
 
 
 def lower_to_text(
-    program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = (), located: bool = True
+    program: Program,
+    options: CompileOptions = DEFAULT_OPTIONS,
+    donated: tuple[bool, ...] = (),
+    located: Naming | None = name_stack,
 ) -> str:
-    """What a back end compiles for a Program, if `located` with the user's lines: for XLA a StableHLO module."""
+    """What a back end compiles for a Program, if `located` with the user's lines and with names: for XLA a StableHLO module."""
     return backend(options.device.platform).source_text(program, options, donated, located)
+
+
+def numbered_texts(program: Program, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[str, str]:
+    """What a back end compiles for a Program, and what its compiler makes of that: each operation with the id of the equation
+    that it comes from behind its name, `#12`, as far as that is known. Compiles; nothing is kept."""
+    there, options = backend(options.device.platform), options._replace(native=False, tiered=False)
+    source = there.source_text(program, options, (), numbered_name)
+    return source, there.optimized_text(program, options, (), numbered_name)
 
 
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
@@ -73,7 +85,8 @@ def make_executable(program: Program, options: CompileOptions, donated: tuple[bo
         made = there.compile(program, options, donated)
     report("Finished XLA compilation of jit(%s) in %.6f sec", program.name, perf_counter() - started)
     if options.show_graph:
-        print(f"StableHLO:\n{there.source_text(program, options, donated)}\nOptimized by XLA:\n{made.optimized_text()}")
+        source = there.source_text(program, options, donated, name_stack)
+        print(f"StableHLO:\n{source}\nOptimized by XLA:\n{made.optimized_text()}")
     return made
 
 

@@ -15,6 +15,7 @@ from pullback.engine.failures import original
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.lower import Lowered
 from pullback.program.program import Program
+from pullback.program.provenance import name_stack
 
 # On the CPU, programs that cost each device this much or more, some 10 ms, run beside Python. For shorter ones it takes too
 # long to hand the work to another thread, and to learn that it has been done: 60 to 100 us, more where the processor has other
@@ -164,9 +165,7 @@ class XlaExecutable(Executable):
     def optimized_text(self) -> str:
         # `raw` may have been compiled for an equal Program of another name, at other lines
         if self.shown is None:
-            lowered = self.backend.lower(self.program(), self.options, self.donated, located=True)
-            raw = self.backend.translate(lowered, self.options)
-            self.shown = "\n".join(module.to_string() for module in raw.hlo_modules())
+            self.shown = self.backend.optimized_text(self.program(), self.options, self.donated, name_stack)
         return self.shown
 
     def cost_analysis(self) -> dict[str, float]:

@@ -26,7 +26,7 @@ from pullback.program.cost import Cost, cost, largest
 from pullback.program.equation import Variable, remembered, variable_of
 from pullback.program.interpret import interpret
 from pullback.program.program import Equation, Program
-from pullback.program.provenance import name_stack
+from pullback.program.provenance import Naming
 from pullback.stablehlo.writer import TensorType, Value, Writer, function, location, module, pairs
 
 # Arrays up to this many bytes that a function closes over are written into its module, where XLA can fold them; larger
@@ -46,8 +46,8 @@ class Module:
     """A module being written: its functions, one for each Program that is called in it, and what it needs from outside.
 
     Attributes:
-        located: whether operations carry the user's lines, which is for showing only: what is compiled to be run, and kept
-            for equal Programs, has none.
+        located: what operations are named after, which then carry the user's lines too; for showing only: what is compiled to
+            be run, and kept for equal Programs, has no locations (None).
         callbacks: the Python functions that it calls. effects: how many of those calls have an effect.
         first_alone: whether something runs on the first device alone.
         portable: whether it is to run without this process, so that nothing in it may call Python.
@@ -61,7 +61,7 @@ class Module:
     def __init__(
         self,
         platform: str,
-        located: bool = False,
+        located: Naming | None = None,
         offloads: bool = False,
         mesh: AbstractMesh | None = None,
         portable: bool = False,
@@ -86,7 +86,7 @@ class Module:
 
     def name_of(self, program: Program) -> str:
         """The name of the private function that a Program became; it is written at its first use."""
-        key = id(program) if self.located else program  # equal Programs may have different names and lines
+        key = program if self.located is None else id(program)  # equal Programs may have different names and lines
         if key not in self._names:
             stem = identifier(program.name) or "inner"
             name, number = stem, 0
@@ -408,8 +408,8 @@ class Lowering(Writer):
         """Write one equation; returns the value of its result, or of each where there are several."""
         outer = self.location, self.stack, self.origin
         self.origin = equation.source or self.origin
-        if self.module.located and equation.source is not None:
-            self.stack += ("/" if self.stack else "") + name_stack(equation)
+        if self.module.located is not None and equation.source is not None:
+            self.stack += ("/" if self.stack else "") + self.module.located(equation)
             self.location = location(self.stack, equation.source.file, equation.source.line)
         out = self._equation(equation, operands)
         self.location, self.stack, self.origin = outer
@@ -535,16 +535,16 @@ def lower_program(
     program: Program,
     platform: str,
     donated: Sequence[bool] = (),
-    located: bool = False,
+    located: Naming | None = None,
     offloads: bool = False,
     portable: bool = False,
 ) -> Lowered:
     """A Program as the text of a StableHLO module.
 
     Its arguments are the constants that are passed rather than embedded, then the Program's inputs; those that are
-    `donated` may be overwritten by the results. `located` modules are for showing: they carry the user's lines. Those with
-    `offloads` are for running in this process: loops in them may be calls of machine code of our own. Those that are
-    `portable` run without this process, and call nothing of it.
+    `donated` may be overwritten by the results. `located` modules are for showing: their operations have names, and carry the
+    user's lines. Those with `offloads` are for running in this process: loops in them may be calls of machine code of our own.
+    Those that are `portable` run without this process, and call nothing of it.
     """
     mesh = mesh_of(program)
     parts = 1 if mesh is None else mesh.size

@@ -54,6 +54,7 @@ from pullback.engine.spmd import SpmdExecutable, gathered, pieces_of
 from pullback.engine.waiting import is_ready, wait_for, wait_for_peers
 from pullback.program.cost import cost
 from pullback.program.program import Program
+from pullback.program.provenance import Naming, name_stack
 
 # Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
 # 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it end too late.
@@ -237,10 +238,18 @@ class XlaBackend(Backend):
             array._later = self.put(host_of(array), array.type)
         return array._later
 
-    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None) -> str:
         return self.lower(program, options._replace(native=False), donated, located).text
 
-    def lower(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = False) -> Lowered:
+    def optimized_text(
+        self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None
+    ) -> str:
+        raw = self.translate(self.lower(program, options, donated, located), options)
+        return "\n".join(module.to_string() for module in raw.hlo_modules())
+
+    def lower(
+        self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None = None
+    ) -> Lowered:
         """A Program as a module that takes the inputs that the Program reads: an input costs XLA 0.15 us a call."""
         kept = kept_inputs(program, options, donated)
         given = tuple([donated[i] for i in kept]) if donated else ()
@@ -302,7 +311,7 @@ class XlaBackend(Backend):
         said = _REFUSED.search(str(error))
         if said is None:
             return None
-        line = self.lower(program, options, donated, located=True).text.splitlines()[int(said[1]) - 1]
+        line = self.lower(program, options, donated, name_stack).text.splitlines()[int(said[1]) - 1]
         written, _, place = line.partition(" loc(")
         at = _PLACE.match(place)
         return ProgramError(

@@ -53,7 +53,7 @@ class Recorder(Lowering):
     """
 
     def __init__(self) -> None:
-        super().__init__(Module("native", located=False), {})
+        super().__init__(Module("native"), {})
         self.lines: list[Any] = []
         self.known: dict[str, np.ndarray[Any, Any]] = {}
         self.source = ""

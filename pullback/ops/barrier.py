@@ -23,6 +23,7 @@ class optimization_barrier(Rules):
     """Its operands, each of which a compiler is to have computed before it uses any of them."""
 
     cost = 0
+    alias = True
     linear = True
     multiple_results = True
 

@@ -122,6 +122,7 @@ class dynamic_update_slice(Rules):
     """x with the block that begins at `start_indices` overwritten by `update`."""
 
     quiet = True
+    in_place = (0,)
     linear = ("x", "update")
 
     def result_type(x, update, *start_indices):

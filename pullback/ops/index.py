@@ -182,6 +182,7 @@ class Scatter(Rules):
     mode `clip`, which moves them inside. `unique_indices` promises that no two windows overlap."""
 
     quiet = True
+    in_place = (0,)
 
     def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode: str = "clip", unique_indices=False):
         numbers = dimension_numbers.as_gather()

@@ -36,6 +36,7 @@ def in_front(x, axis, size):
 class reshape(Moving):
     """The elements of x, in their order, in the shape `new_sizes`."""
 
+    alias = True
     keeps_ones = True
     simplify = only_the_last
 
@@ -117,6 +118,8 @@ def inverse(permutation):
 @primitive
 class squeeze(Moving):
     """x without the axes `dimensions`, each of size 1."""
+
+    alias = True
 
     def result_type(x, *, dimensions: tuple[int, ...]):
         check_axes("squeeze", dimensions, x)

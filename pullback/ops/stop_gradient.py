@@ -11,6 +11,7 @@ class stop_gradient(Rules):
     """x, treated as a constant by differentiation."""
 
     cost = 0
+    alias = True
     symbolic_zeros = True
 
     def result_type(x):

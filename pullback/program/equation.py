@@ -86,13 +86,14 @@ class Made(NamedTuple):
         transformation: "jvp", "grad", "vmap". rule: the field of the primitive, or what else makes equations.
         role: what the results are to the user's own values: "tangent", "cotangent", or "residual", which a derivative needs;
             empty where the rule does not change that.
-        within: the outer rule, by another transformation.
+        within: the outer rule, by another transformation. primitive: whose rule it is, if it is that of one primitive.
     """
 
     transformation: str
     rule: str
     role: str
     within: Made | None = None
+    primitive: Primitive | None = None
 
 
 _next_id = itertools.count(1).__next__

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.core.primitive import Primitive
 from pullback.core.source import Source, passing_source, user_source
 from pullback.core.tracing import Trace, innermost_staging
 from pullback.program.equation import Equation, Made
@@ -37,15 +38,32 @@ class Recorder(Trace):
         self.made: Made | None = None
         self.scope: tuple[str, ...] = ()
 
-    def enter(self, transformation: str, rule: str, role: str = "") -> Made | None:
+    def enter(self, transformation: str, rule: str, role: str = "", primitive: Primitive | None = None) -> Made | None:
         """What is recorded from here on is made by this rule; returns what `made` is to be set to when the rule has ended."""
         within = self.made
-        key = (transformation, rule, role, id(within))  # `within` is interned itself, and stays
-        made = _interned.get(key)
-        if made is None:
-            made = _interned.setdefault(key, Made(transformation, rule, role, within))
-        self.made = made
+        self.made = _made(transformation, rule, role, within, primitive)
         return within
+
+
+def _made(transformation: str, rule: str, role: str, within: Made | None, primitive: Primitive | None) -> Made:
+    key = (transformation, rule, role, id(within), id(primitive))  # which are kept by what is interned, and stay
+    made = _interned.get(key)
+    return _interned.setdefault(key, Made(transformation, rule, role, within, primitive)) if made is None else made
+
+
+def rule_of(made: Made | None, primitive: Primitive | None) -> Made | None:
+    """A rule that is at work, as that of one primitive."""
+    return None if made is None else _made(*made[:4], primitive)
+
+
+def without(made: Made | None, rule: Made) -> Made | None:
+    """The rules by which an equation was made, but for one of them, and those during which that was applied."""
+    if made is rule:
+        return rule.within
+    if made is None or made.within is None:
+        return made
+    inner = without(made.within, rule)
+    return made if inner is made.within else _made(*made[:3], inner, made.primitive)
 
 
 recorder: Callable[[], Recorder | None] = innermost_staging  # type: ignore[assignment]
@@ -80,6 +98,15 @@ def name_stack(equation: Equation) -> str:
     scope = equation.source.scope if equation.source is not None else ()
     names = [_ROLES[equation.role].format(*scope[:1] or ("",)), *scope[1:], equation.primitive.name]
     return "/".join([name for name in names if name])
+
+
+Naming = Callable[[Equation], str]
+"""What the operations are called, in a module that is shown, which an equation becomes."""
+
+
+def numbered_name(equation: Equation) -> str:
+    """An equation's name stack with its id behind it, `layer/mul#12`: by that, operations of compiled code are told."""
+    return f"{name_stack(equation)}#{equation.id}"
 
 
 @contextmanager

@@ -172,7 +172,7 @@ class _Writer:
             made: list[Made] = [equation.made]
             while made[-1].within is not None:
                 made.append(made[-1].within)
-            found["made"] = [list(one[:3]) for one in made]
+            found["made"] = [[*one[:3], *([one.primitive.name] if one.primitive is not None else [])] for one in made]
         origin = equation.origin
         if origin is not None:
             if origin.id not in self.numbers:
@@ -240,15 +240,14 @@ class _Reader(Generic[P]):
             given = RecordedSource(str(file), int(line), str(function), str(text), tuple(map(str, scope)), outer)
             self.sources.append(given)
         for entry in ancestors:
-            name = entry["primitive"]  # which stands for itself where it is not among those given: ancestors are not run
-            self.equation(entry, self.primitives.get(name) or Primitive(name), (), (), {})
+            self.equation(entry, self.named(entry["primitive"]), (), (), {})
 
     def equation(self, entry: dict[str, Any], primitive: Primitive, inputs: Any, outputs: Any, params: Any) -> Equation:
         """An equation with where it comes from; its id is a new one, as those of another process may be taken here."""
         source = self.sources[entry["source"]] if "source" in entry else None
         made = None
-        for transformation, rule, role in reversed(entry.get("made", [])):
-            made = Made(transformation, rule, role, made)
+        for transformation, rule, role, *of in reversed(entry.get("made", [])):
+            made = Made(transformation, rule, role, made, self.named(of[0]) if of else None)
         equation = self.equations[entry["id"]] = Equation(primitive, inputs, outputs, params, source, None, made)
         if "origin" in entry:
             self.origins.append((equation, entry["origin"]))
@@ -304,6 +303,10 @@ class _Reader(Generic[P]):
         if name not in self.primitives:
             raise ProgramError(f"There is no primitive {name!r} among those given.")
         return self.primitives[name]
+
+    def named(self, name: str) -> Primitive:
+        """What stands for a primitive that is not run, if it is not among those given."""
+        return self.primitives.get(name) or Primitive(name)
 
     def find_class(self, name: str, primitive: Primitive) -> type[Any]:
         """The enum, NamedTuple or dataclass of a name: among `classes`, else in the module that defines `primitive`."""

@@ -84,7 +84,7 @@ class BatchTrace(AxisOwner):
         else:
             before = recording.attributed
             recording.attributed = here()
-            made = recording.enter("vmap", "vectorize")
+            made = recording.enter("vmap", "vectorize", primitive=primitive)
             try:
                 returned = rule(size, values, axes, **params)
             finally:

@@ -48,12 +48,12 @@ class JvpTrace(Trace):
         super().__init__(function)
         self.told = told_axes()
 
-    def by_rule(self, rule: Callable[[], Any], name: str, role: str) -> Any:
+    def by_rule(self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
         recording = self.recording
         if recording is None:
             return rule()
-        before = recording.enter(self.transformation, name, role)
+        before = recording.enter(self.transformation, name, role, primitive)
         made = recording.made
         try:
             returned = rule()
@@ -92,7 +92,7 @@ class JvpTrace(Trace):
         if partials is not None:  # elementwise: the fast path
             out = bind(primitive, primals, params)
             terms = []
-            before = None if recording is None else recording.enter(self.transformation, "partials", "residual")
+            before = None if recording is None else recording.enter(self.transformation, "partials", "residual", primitive)
             try:
                 multipliers = partials(out, *primals, **params) if params else partials(out, *primals)
                 trusted = primitive.trusted
@@ -148,7 +148,7 @@ class JvpTrace(Trace):
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
             rule = functools.partial(primitive.jvp, primals, tangents, **params)
-            return self.received(primitive, "jvp", primals, params, self.by_rule(rule, "jvp", self.role))
+            return self.received(primitive, "jvp", primals, params, self.by_rule(primitive, rule, "jvp", self.role))
         if primitive.linearize is not None:
             pushed = self.push_linearized(primitive, primals, tangents, params)
             if pushed is not NotImplemented:
@@ -163,7 +163,7 @@ class JvpTrace(Trace):
         """The operation's value and tangent by its own linearization."""
         active = tuple([t is not ZERO for t in tangents])
         rule = functools.partial(primitive.linearize, primals, active, **params)  # type: ignore[arg-type, misc]
-        linearized = self.by_rule(rule, "linearize", "residual")
+        linearized = self.by_rule(primitive, rule, "linearize", "residual")
         if linearized is NotImplemented:
             return NotImplemented
         if not isinstance(linearized, (tuple, list)) or len(linearized) != 2 or not callable(linearized[1]):
@@ -171,7 +171,7 @@ class JvpTrace(Trace):
         out, push = linearized
         if self.told:
             tangents = self.carried(primitive, primals, tangents, out, params)
-        pushed = self.by_rule(lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
+        pushed = self.by_rule(primitive, lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
         return self.received(primitive, "linearize", primals, params, (out, pushed))
 
     def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:
@@ -202,7 +202,7 @@ class JvpTrace(Trace):
         """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array or an integer."""
         if self.recording is None:
             return combine(terms, type)
-        return self.by_rule(functools.partial(combine, terms, type), "partials", "tangent")
+        return self.by_rule(None, functools.partial(combine, terms, type), "partials", "tangent")
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any
@@ -220,7 +220,7 @@ class JvpTrace(Trace):
 
     def apply_linear(self, primitive: Primitive, args: list[Any], params: dict[str, Any], out: Any) -> Any:
         """A linear operation on tangents, whose result is of the type of `out`."""
-        return self.by_rule(functools.partial(bind_named, primitive, args, params), "linear", "tangent")
+        return self.by_rule(primitive, functools.partial(bind_named, primitive, args, params), "linear", "tangent")
 
 
 def owner(primitive: Primitive, params: dict[str, Any]) -> str:

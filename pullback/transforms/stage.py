@@ -19,7 +19,7 @@ from pullback.core.types import ArrayType
 from pullback.program.equation import Made, variable_of
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
-from pullback.program.provenance import Recorder
+from pullback.program.provenance import Recorder, without
 
 __all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
 
@@ -145,10 +145,13 @@ def _alike(one: Array, other: Array) -> bool:
 
 
 def primal_after_all(outs: Any, made: Made | None) -> None:
-    """Take it back that the equations of a rule's results were made by the rule: they are the user's own values."""
+    """Take it back that the equations of a rule's results were made by the rule: they are the user's own values. A batch of
+    them was made by a rule of vmap's, during that one."""
     for out in outs if isinstance(outs, (tuple, list)) else (outs,):
-        if out.__class__ is Staged and out.equation is not None and made is not None and out.equation.made is made:
-            out.equation.made = made.within
+        while out.__class__ is not Staged and isinstance(out, Tracer):
+            out = getattr(out, "value", None) if hasattr(out, "value") else getattr(out, "primal", None)
+        if out.__class__ is Staged and out.equation is not None and made is not None:
+            out.equation.made = without(out.equation.made, made)
 
 
 @ends_calls

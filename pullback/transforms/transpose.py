@@ -25,7 +25,7 @@ from pullback.ops.scaling import combine, ones_times, real_ones, scaled
 from pullback.program.equality import param_key
 from pullback.program.equation import Equation
 from pullback.program.program import programs_in
-from pullback.program.provenance import Attribution, Recorder, here, recorder, replaying, source_of
+from pullback.program.provenance import Attribution, Recorder, here, recorder, replaying, rule_of, source_of
 from pullback.transforms.stage import Staged
 from pullback.transforms.zeros import is_zero, zero_of
 
@@ -299,9 +299,12 @@ class Tape(Trace):
             if out is not None and cotangent is not ZERO:
                 accumulate(out, cotangent)
         with self.walking("transpose", "cotangent") as recording:
+            walked = None if recording is None else recording.made
             for step in reversed(self.steps):
                 if recording is not None:
-                    recording.attributed = step.origin
+                    recording.attributed = origin = step.origin
+                    multiplied = origin.primitive if isinstance(origin, Equation) else None
+                    recording.made = rule_of(walked, step.primitive if isinstance(step, Apply) else multiplied)
                 if step.__class__ is Scale:
                     cotangent = found[step.out]
                     if cotangent is None:

@@ -56,7 +56,7 @@ class Interpreter(Backend):
         self.made.append(Interpreted(program))
         return self.made[-1]
 
-    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: bool = True) -> str:
+    def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Any) -> str:
         return str(program)
 
     def put(self, host: Any, type: Any, index: int = 0, copy: bool = False) -> Any:

@@ -233,3 +233,30 @@ def test_it_costs_less_than_a_twentieth_of_the_work_of_tracing() -> None:
     shown = subprocess.run([sys.executable, benchmark], capture_output=True, text=True, check=True).stdout
     more = {line[:28].strip(): float(line.split()[-1].removesuffix("%")) for line in shown.splitlines()[1:]}
     assert len(more) == 5 and max(more.values()) < 5.0, more
+
+
+def test_the_value_of_a_product_is_the_users_own_in_a_batch_too():
+    """Its rule gives the value with the tangent; the value is made by vmap's rule alone."""
+
+    def f(w, x):
+        return pnp.sum(pnp.tanh(x @ w))
+
+    program = pb.xpr(pb.vmap(pb.grad(f), in_axes=(None, 0)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    value, *_, derivative = [one for one in program.equations if one.primitive.name == "dot_general"]
+    assert (value.role, derivative.role) == ("primal", "cotangent")
+    assert value.made.transformation == "vmap" and value.made.within is None
+
+
+def test_a_rule_names_the_primitive_whose_it_is():
+    base = pb.xpr(lambda w, x: pnp.sum(pnp.tanh(x @ w)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    program = pb.xpr(pb.grad(lambda w, x: base(w, x)), np.ones((4, 3), "float32"), np.ones((5, 4), "float32"))
+    found = {
+        (one.primitive.name, one.made.rule, one.made.primitive.name)
+        for one in program.equations
+        if one.made is not None and one.made.primitive is not None
+    }
+    assert {("sech_squared", "partials", "tanh"), ("dot_general", "transpose", "dot_general")} <= found
+    again = pb.Program.from_json(program.to_json(), {one.primitive.name: one.primitive for one in program.equations})
+    for mine, read in zip(program.equations, again.equations, strict=True):
+        named = [None if one.made is None else (*one.made[:3], str(one.made.primitive)) for one in (mine, read)]
+        assert named[0] == named[1]

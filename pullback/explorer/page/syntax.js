@@ -1,0 +1,65 @@
+/** Colours for source code: Python, and the text of StableHLO and of XLA's own programs. */
+
+import { escaped } from "./text.js";
+
+const PYTHON = new RegExp(
+  [
+    String.raw`(?<string>[rbfuRBFU]{0,2}(?:"""[^]*?"""|'''[^]*?'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))`,
+    String.raw`(?<comment>#.*)`,
+    String.raw`\b(?<keyword>and|as|assert|break|class|continue|def|del|elif|else|except|finally|for|from|if|import|in|is|lambda|None|not|or|pass|raise|return|try|True|False|while|with|yield)\b`,
+    String.raw`(?<=\bdef )(?<defined>\w+)`,
+    String.raw`\b(?<number>\d[\w.]*)`,
+  ].join("|"),
+  "g",
+);
+const FOREIGN = new RegExp(
+  [
+    String.raw`(?<name>%[\w.\-#]+|@[\w.]+)`,
+    String.raw`"?(?:stablehlo|func|chlo|mhlo)\.(?<operation>\w+)"?`,
+    String.raw`(?<type>tensor<[^>]*>|\b(?:pred|bf16|[fsuc]\d+)\[[\d,]*\](?:\{[\d,]*\})?)`,
+    String.raw`(?<=[\])}] )(?<step>[a-z][\w\-]*)(?=\()`,
+  ].join("|"),
+  "g",
+);
+
+/** The pieces of a text between the matches of a pattern, and the matches, each made into HTML. */
+function coloured(text, pattern, piece, between) {
+  let html = "", last = 0;
+  for (const match of text.matchAll(pattern)) {
+    html += between(text.slice(last, match.index)) + piece(match.groups, match[0]);
+    last = match.index + match[0].length;
+  }
+  return html + between(text.slice(last));
+}
+
+export function python(text) {
+  return coloured(
+    text,
+    PYTHON,
+    (groups, whole) => `<span class="${Object.keys(groups).find((name) => groups[name] !== undefined)}">${escaped(whole)}</span>`,
+    escaped,
+  );
+}
+
+const quiet = (text) => (text ? `<span class="quiet">${escaped(text)}</span>` : "");
+
+/** @param on the name under the mouse, whose other occurrences are marked */
+export function foreign(text, on) {
+  return coloured(
+    text,
+    FOREIGN,
+    (groups, whole) => {
+      if (groups.name) return `<span class="variable${on === groups.name ? " on" : ""}" data-variable="${escaped(whole)}">${escaped(whole)}</span>`;
+      if (groups.type) return `<span class="quiet">${escaped(whole)}</span>`;
+      return `<span class="operation">${escaped(groups.operation || groups.step)}</span>`;
+    },
+    quiet,
+  );
+}
+
+/** The name that a line of foreign text defines, and those that it uses. */
+export function foreignNames(text) {
+  const names = [...text.matchAll(FOREIGN)].map((match) => match.groups.name).filter((name) => name && name.startsWith("%"));
+  const defines = /^\s*(?:ROOT\s+)?%[\w.\-#]+(?::\d+)?\s*=/.test(text);
+  return { defined: defines ? names[0].split("#")[0] : null, used: (defines ? names.slice(1) : names).map((name) => name.split("#")[0]) };
+}
