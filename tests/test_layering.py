@@ -47,6 +47,7 @@ ABOVE: dict[str, set[str]] = {
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "diagnose": {"core", "program", "engine", "ops", "transforms", "control", "numpy", "api"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 
