@@ -23,7 +23,8 @@ const PANE_WIDTH = 345; // pixels that a pane needs
 
 /** The panes that are open at first: few and wide ones, as many as there is room for. */
 function firstPanes() {
-  const stages = model.stages.map((stage) => stage.id), usual = USUAL.filter((id) => model.byId.has(id));
+  const stages = model.stages.map((stage) => stage.id);
+  const usual = USUAL.filter((id) => model.byId.has(id));
   const made = model.stages.filter((stage) => stage.kind === "program" && !PLAIN.includes(stage.id)).map((stage) => stage.id);
   const last = [...usual, ...made].filter((id) => made.includes(id)).pop(); // what the transformations came to
   if (last !== undefined && !usual.includes(last)) usual.push(last);
@@ -65,7 +66,9 @@ function open() {
   followSystem();
   followPrinting();
   window.explorer = { state, model, ready: false };
-  requestAnimationFrame(() => requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })));
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })),
+  );
 }
 
 try {
