@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pullback.explorer.folding import Unit, arranged
@@ -26,13 +26,16 @@ class Inside(NamedTuple):
 
     Attributes:
         times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
-            pass. scope: the named scopes and functions of what holds it. role: what all that is in it is, if that is given.
+            pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
+            what holds it. role: what all that is in it is, if that is given. holder: the row that holds it.
     """
 
     times: int | None = 1
     held: int = 0
+    around: int = 0
     scope: tuple[str, ...] = ()
     role: str = ""
+    holder: Row | None = None
 
 
 def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozenset()) -> dict[str, Any]:
@@ -46,7 +49,10 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     inputs: list[Row] = []
     for part in stage.parts:
         writer = _Rows(page, stage, part, made["vars"], dead)
-        inside = Inside(role="tangent" if rows else "", held=sum([v.type.nbytes for v in stage.parts[0].kept]) if rows else 0)
+        inside = Inside()
+        if rows:  # behind the values of a linearization: what is kept of them waits meanwhile
+            waiting = sum([one.type.nbytes for one in stage.parts[0].kept.difference(stage.parts[0].program.inputs)])
+            inside = Inside(role="tangent", held=waiting, around=waiting)
         own = writer.program(part.program, inside, top=True)
         if part.label:
             rows.append(page.row(head="part", label=part.label, span=len(own)))
@@ -57,7 +63,7 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     equations = [row for row in rows if "op" in row]
     made["count"] = len(equations)
     costs = [equation_cost(one) for part in stage.parts for one in part.program.equations]
-    made["flops"], made["bytes"] = sum([one.flops for one in costs]), sum([one.bytes for one in costs])
+    made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
     if equations:
         top = max(equations, key=lambda row: row["live"])
         made["peak"] = [top["id"], top["live"]]
@@ -99,13 +105,14 @@ class _Rows:
     """Writes one part of a stage.
 
     Attributes:
-        inputs: the rows of the part's own inputs.
+        inputs: the rows of the part's own inputs. before: the stage that this one was made from, if it was made from one.
     """
 
     def __init__(
         self, page: PageData, stage: ProgramStage, part: Part, variables: list[list[Any]], dead: frozenset[int]
     ) -> None:
         self.page, self.stage, self.part, self.dead = page, stage, part, dead
+        self.before = next((one for one in page.data["stages"] if one["id"] == stage.of), None)
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
@@ -149,10 +156,9 @@ class _Rows:
             made_by = self.part.made_by[place]
         if isinstance(made_by, Equation):
             return [row["id"] for row in self.page.found(self.stage.id, made_by)]
-        before = next((one for one in self.page.data["stages"] if one["id"] == self.stage.of), None)
-        if before is None or made_by is None or made_by >= len(before["inputs"]):
+        if self.before is None or made_by is None or made_by >= len(self.before["inputs"]):
             return []
-        return [before["inputs"][made_by]]
+        return [self.before["inputs"][made_by]]
 
     def constant(self, variable: Variable, names: Mapping[Variable, str]) -> Row:
         return self.page.row(arg="captured", out=[self.declare(variable, names)])
@@ -191,14 +197,16 @@ class _Rows:
         parents = self.parents(equation)
         row["role"] = self.role(equation, parents, inside)
         row["from"] = self.origins(equation, parents)
+        if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
+            row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
         if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
             row["kept"] = kept
         own = equation_cost(equation)
         times = inside.times or 1
-        row["flops"], row["bytes"] = own.flops * times, own.bytes * times
-        row["live"] = self.live.get(equation.id, 0)
-        if held:
-            row["held"] = held
+        row["flops"], row["bytes"] = own.work * times, own.bytes * times
+        row["live"] = self.live.get(equation.id, 0) + inside.around
+        if held:  # those that share the memory of an argument take none
+            row["held"] = min(held, row["live"])
         if times > 1:
             row["times"] = times
         if equation.primitive.name == "cond_as_select":
@@ -221,7 +229,8 @@ class _Rows:
             if often is not None and often != 1:
                 row["trips"] = often
             times = None if often is None or inside.times is None else often * inside.times
-            within = Inside(times, held, (*inside.scope, *scope_of(equation.source)[len(inside.scope) :]), inside.role)
+            scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
+            within = Inside(times, held, inside.around, scope, inside.role, row)
             own = self.program(body, within)
             if len(bodies) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
@@ -233,22 +242,14 @@ class _Rows:
         if self.stage.id == "simplify":
             return self.page.found(self.stage.of, equation)
         rows = self.page.found(self.stage.of, equation.origin) if self.stage.of else []
-        if self.transformation == "grad" and rows:
-            explained = self.stage.id.replace("value_and_grad", "grad").replace("grad", "linearize")
-            halves = self.page.rows.get(explained, {})
-            ids = {row["id"] for row in rows}
+        if self.stage.through:
             backward = equation.role == "cotangent"
-            same = (
-                [
-                    one
-                    for made in _derived(self.page, explained, ids)
-                    for one in made
-                    if (one["role"] == "tangent") == backward and (backward or one["op"] == equation.primitive.name)
-                ]
-                if halves
-                else []
-            )
-            rows = same or rows
+            linearized = [
+                row
+                for row in self.page.derived(self.stage.through, rows)
+                if (row["role"] == "tangent") == backward and (backward or row["op"] == equation.primitive.name)
+            ]
+            rows = linearized or rows
         return rows
 
     def origins(self, equation: Equation, parents: list[Row]) -> list[list[int]]:
@@ -256,7 +257,10 @@ class _Rows:
         if parents:
             rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
             return [[row["id"], rule] for row in parents]
-        return [[id, -1] for id in self.page.lines.callers(equation.source)]
+        lines = self.page.lines.callers(equation.source)
+        if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
+            return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
+        return [[id, -1] for id in lines]
 
     def made(self, equation: Equation) -> Made | None:
         """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
@@ -267,19 +271,12 @@ class _Rows:
             return "dead"
         if inside.role:
             return inside.role
-        plumbing = self.stage.id.startswith("vmap") and equation.primitive.name in PLUMBING
-        if plumbing and parents and all([row["op"] != equation.primitive.name for row in parents]):
+        name = equation.primitive.name
+        if self.transformation == "vmap" and name in PLUMBING and all([row["op"] != name for row in parents]):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
         return equation.role
-
-
-def _derived(page: PageData, stage: str, ids: set[int]) -> Iterable[list[Row]]:
-    """The rows of a stage that came from any of some rows, by equation."""
-    for rows in page.rows[stage].values():
-        if any([parent in ids for row in rows for parent, _ in row["from"]]):
-            yield rows
 
 
 def _kept(program: Graph) -> frozenset[Variable]:
