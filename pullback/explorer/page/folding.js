@@ -53,9 +53,12 @@ export class FoldedRows {
     later();
   }
 
+  /** Forward and backward stay open while there is anything else to fold. */
   foldAll(closed) {
-    this.stage.rows.forEach((row, index) => {
-      if (row.span) this.stage.closed[index] = Number(closed);
+    const { rows, closed: now } = this.stage;
+    const others = rows.some((row, index) => row.span && row.head !== "part" && !now[index]);
+    rows.forEach((row, index) => {
+      if (row.span && !(closed && others && row.head === "part")) now[index] = Number(closed);
     });
     this.refold();
     later();

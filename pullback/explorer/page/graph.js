@@ -13,6 +13,7 @@ export const MOST_NODES = 150;
 const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, longest: 26, firstLine: 15.5, secondLine: 29 };
 const GAPS = { across: 14, down: 30, bend: 6 };
 const MARGIN_AROUND = 14;
+const FEW_ARGUMENTS = 12;
 const LEAST_SCALE = 0.62; // letters stay readable; what is wider scrolls
 
 /** Why a pane has no graph, in words; null if it has one. */
@@ -45,11 +46,12 @@ export class GraphView extends FoldedRows {
     later();
   }
 
-  /** Arguments stand near their uses, so their heading is open if there is room. */
+  /** A few arguments stand near their uses; many of them stay one node. */
   unfolded() {
     const { stage } = this;
     const folded = super.unfolded();
-    const closed = folded.filter((index) => stage.rows[index].head === "args" && stage.closed[index]);
+    const few = (index) => stage.rows[index].head === "args" && stage.span(index) <= FEW_ARGUMENTS;
+    const closed = folded.filter((index) => few(index) && stage.closed[index]);
     const all = folded.length + closed.reduce((sum, index) => sum + stage.span(index), 0);
     if (all > MOST_NODES) return folded;
     for (const index of closed) stage.closed[index] = 0;
@@ -156,6 +158,7 @@ export class GraphView extends FoldedRows {
     this.body.innerHTML = tag("svg", svg, group(lines) + group(boxes));
     this.groups = [...this.body.querySelectorAll(".node")];
     this.lines = [...this.body.querySelectorAll(".edge")];
+    this.body.scrollLeft = (this.body.scrollWidth - this.body.clientWidth) / 2;
   }
 
   nodeHtml(node, centre, size, label) {

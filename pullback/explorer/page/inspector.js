@@ -90,6 +90,7 @@ function factsOf(stage, row, index) {
   const { flops, bytes, time } = stage.figures;
   if (row.role in ROLE_WORDS) add("origin", span(`tag is-${row.role}`, ROLE_WORDS[row.role]));
   if (row.value) add("values", valuesHtml(row));
+  if (model.deadLines.has(row.id)) add("use", "no result needs what this line computes");
   if (stage.kind === "source") facts.push(...lineFacts(row));
   if (flops[index] || bytes[index]) {
     add("FLOPs", `${grouped(flops[index])} ${stage.flops ? soft(`${percent(flops[index], stage.flops)} of this stage`) : ""}`);

@@ -113,7 +113,11 @@ export class Listing extends FoldedRows {
     const variable = state.pointed && state.pointed.variable;
     const on = variable && variable.stage === stage ? variable.name : null;
     const attributes = {
-      class: classes(roleClass(row), row.head && "heading", row.head === "part" && "part"),
+      class: classes(
+        model.deadLines.has(row.id) ? "is-dead" : roleClass(row),
+        row.head && "heading",
+        row.head === "part" && "part",
+      ),
       "aria-level": stage.depth[index] + 1,
       "aria-posinset": stage.sibling[index],
       "aria-setsize": stage.siblings.get(stage.parent[index]),

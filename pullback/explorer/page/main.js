@@ -29,7 +29,7 @@ function firstPanes() {
   const last = [...usual, ...made].filter((id) => made.includes(id)).pop(); // what the transformations came to
   if (last !== undefined && !usual.includes(last)) usual.push(last);
   const room = state.embedded ? 2 : Math.max(2, Math.min(4, Math.floor((innerWidth - 20) / PANE_WIDTH)));
-  const wished = state.embedded ? [...new Set([usual[0], last].filter(Boolean))] : usual.slice(0, room);
+  const wished = usual.length > room ? [...usual.slice(0, room - 1), last ?? usual[room - 1]] : usual;
   const chosen = [...new Set([...wished, ...stages])].slice(0, Math.max(2, wished.length));
   return chosen.sort((a, b) => stages.indexOf(a) - stages.indexOf(b));
 }

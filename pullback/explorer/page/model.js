@@ -53,6 +53,7 @@ class Model {
       });
     }
     this.source = this.stages.find((stage) => stage.kind === "source") || null;
+    this.deadLines = deadLines(this.byId.get("base"));
     this.timed = this.stages.some((stage) => stage.rows.some((row) => row.time));
     this.valued = this.stages.some((stage) => stage.values || stage.rows.some((row) => row.value));
   }
@@ -92,8 +93,8 @@ class Stage {
       const holder = open.length ? open[open.length - 1].index : -1;
       const row = rows[index];
       this.parent[index] = holder;
-      // Forward and backward stand at the margin.
-      this.depth[index] = open.filter((held) => rows[held.index].head !== "part").length;
+      // What forward and backward hold stands at the margin too.
+      if (holder >= 0) this.depth[index] = this.depth[holder] + (rows[holder].head === "part" ? 0 : 1);
       this.sibling[index] = (this.siblings.get(holder) || 0) + 1;
       this.siblings.set(holder, this.sibling[index]);
       if (row.span) open.push({ index, end: index + row.span });
@@ -176,6 +177,14 @@ class Stage {
   span(index) {
     return this.rows[index].span || 0;
   }
+}
+
+/** The ids of the source lines of which no result needs anything. */
+function deadLines(base) {
+  const dead = new Set();
+  const needed = new Set();
+  for (const row of base ? base.rows : []) if (row.op !== undefined) (row.role === "dead" ? dead : needed).add(row.line);
+  return new Set([...dead].filter((line) => line !== undefined && !needed.has(line)));
 }
 
 /** Five arguments or more get a heading of their own, which starts folded. */
