@@ -14,7 +14,7 @@ from pullback.api.functions import Argnums, Function, check_callable, check_flag
 from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Made, Variable
-from pullback.program.liveness import Liveness, liveness, waiting
+from pullback.program.liveness import Liveness, constants_of, liveness, waiting
 from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
@@ -225,7 +225,7 @@ def _held(taken: Taken, released: Sequence[int]) -> Iterator[Value]:
     for number, variable in enumerate(taken.program.inputs):
         if number not in released:
             yield _value(_called(taken.names, number), variable.type, variable.type.nbytes, None)
-    for _, array in taken.program.constants:
+    for array in constants_of(taken.program):
         yield _value("constant", array.type, array.type.nbytes, None)
 
 

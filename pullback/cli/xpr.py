@@ -78,8 +78,8 @@ def add_options(look: ArgumentParser) -> None:
 
 @contextmanager
 def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
-    """The function that options name, transformed, and the types of its arguments. In the block it is used; errors of the user's
-    own code there are told from others.
+    """The function that options name, transformed, and the types of its arguments. In the block it is used; what the user's own
+    code raises there is told from other errors.
 
     Arguments:
         options: what `add_options` added.
