@@ -33,9 +33,10 @@ class Value(NamedTuple):
 
     Example:
         >>> import pullback as pb
-        >>> f = pb.grad(lambda x: pb.numpy.sum(pb.numpy.sin(x)))
-        >>> [(one.made_by, one.bytes, one.wanted_by) for one in pb.memory(f, pb.ArrayType((8,), "float32")).residuals]
-        [('cos', 32, ('partials of sin',))]
+        >>> f = pb.grad(lambda x, w: pb.numpy.sum(pb.numpy.tanh(x @ w)))
+        >>> table = pb.memory(f, pb.ArrayType((9, 8), "float32"), pb.ArrayType((8, 4), "float32"), backend=False)
+        >>> [(one.made_by, one.bytes, one.wanted_by) for one in table.residuals]
+        [('sech_squared', 144, ('transpose of dot_general',)), ('argument w', 128, ('transpose of dot_general',))]
     """
 
     made_by: str
@@ -105,7 +106,16 @@ class MemoryTable(Shown):
         self._why = why
 
     def tables(self) -> list[Table]:
-        """What it shows."""
+        """What it shows: what is in memory at the peak, what is kept for the backward pass, what is donated.
+
+        Returns:
+            A list of tables, each with a `title`, `columns`, `rows` and `notes`.
+
+        Example:
+            >>> import pullback as pb
+            >>> len(pb.memory(lambda x: x + 1.0, 1.0, backend=False).tables())
+            1
+        """
         found = [self._at_the_peak()]
         if self.residuals:
             title = f"kept for the backward pass: {_many(self.residuals, 'value')}"
