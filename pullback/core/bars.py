@@ -1,10 +1,13 @@
-"""What is drawn on a terminal by rich: progress bars, tables, pages in Markdown."""
+"""What is drawn on a terminal by rich: progress bars, tables, lines in colour, pages in Markdown."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import importlib
-from collections.abc import Callable, Container, Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 
@@ -21,6 +24,58 @@ def progress_bar(what: str, total: int, columns: tuple[str, ...], **console: Any
     with rich.Progress(*shown, console=importlib.import_module("rich.console").Console(**console)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda more: bar.advance(task, more)
+
+
+COLUMNS = ("MofNCompleteColumn", "TimeElapsedColumn", "TimeRemainingColumn")
+
+
+class TerminalScreen:
+    """The last lines of a terminal, above which what is printed meanwhile appears.
+
+    The cursor stays visible, and no thread draws: whatever happens to the program, there is nothing to put right.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        rich: Any = importlib.import_module("rich.progress")
+        console = importlib.import_module("rich.console").Console(file=file)
+        console.show_cursor = lambda show=True: False
+        shown = (rich.TextColumn("{task.description}"), rich.BarColumn(), *[getattr(rich, name)() for name in COLUMNS])
+        # what is printed goes above the bars, unless it goes elsewhere
+        self.bars = rich.Progress(*shown, console=console, auto_refresh=False, redirect_stdout=self.fits(sys.stdout))
+        self.tasks: dict[Any, Any] = {}
+        self.bars.start()
+        atexit.register(self.bars.stop)
+
+    @staticmethod
+    def fits(file: TextIO) -> bool:
+        """Whether a file is a terminal that can move its cursor."""
+        try:
+            return file.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        except (AttributeError, ValueError):  # no file, or a closed one
+            return False
+
+    def draw(self, rows: Sequence[Any]) -> None:
+        """Show the rows as they are now."""
+        tasks = {}
+        for row in rows:
+            task = self.tasks.pop(row, None)
+            if task is None:
+                task = self.bars.add_task(row.label, total=row.total)
+            unknown = row.total is None and row.ended is not None  # until now
+            self.bars.update(task, completed=row.done, total=row.done if unknown else row.total)
+            tasks[row] = task
+        for task in self.tasks.values():  # of loops that have begun again
+            self.bars.remove_task(task)
+        self.tasks = tasks
+        self.bars.refresh()
+
+    def close(self, rows: Sequence[Any]) -> None:
+        """Show them for the last time, and leave the terminal."""
+        try:
+            self.draw(rows)
+        finally:
+            self.bars.stop()
+            atexit.unregister(self.bars.stop)
 
 
 def print_table(
@@ -72,3 +127,15 @@ def print_markdown(text: str, **console: Any) -> None:
     """
     markdown = importlib.import_module("rich.markdown").Markdown(text, code_theme="ansi_dark")
     importlib.import_module("rich.console").Console(**console).print(markdown)
+
+
+def print_lines(lines: Iterable[Sequence[tuple[str, str]]], styles: Mapping[str, str], file: TextIO) -> None:
+    """Print lines in colour, continued where they are longer than the terminal is wide.
+
+    Arguments:
+        lines: each a row of pieces, a text and the name of a style. styles: what each name means to rich.
+    """
+    console = importlib.import_module("rich.console").Console(file=file, force_terminal=True)
+    text: Any = importlib.import_module("rich.text").Text
+    for line in lines:
+        console.print(text.assemble(*[(part, styles.get(name, "")) for part, name in line]))
