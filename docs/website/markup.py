@@ -55,6 +55,8 @@ def code(text: str, language: str) -> str:
     elif language == "text" and ("{ lambda" in text or "stablehlo." in text):
         lexer = PROGRAM
     kind = "output" if language == "text" else "code"
+    if kind == "output" and lexer is None and max(map(len, text.split("\n"))) > 130:
+        kind += " long"  # a message, whose lines are broken where there is no more room
     inner = highlight(text, lexer, FORMAT) if lexer else escape(text, quote=False)
     return f'<pre class="{kind}" tabindex="0"><code>{inner}</code></pre>\n'
 

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import pathlib
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import pullback
@@ -35,7 +36,8 @@ class PageData:
         self.rows: dict[str, dict[int, list[Row]]] = {}
         self.lines = SourceLines()
         self._next = itertools.count(1).__next__
-        self._rules: dict[tuple[str, str], int] = {}
+        self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
+        self.rule_numbers: dict[tuple[str, str], int] = {}
 
     def row(self, **fields: Any) -> Row:
         """A new row."""
@@ -61,6 +63,17 @@ class PageData:
             equation = equation.origin
         return []
 
+    def derived(self, stage: str, parents: Sequence[Row]) -> list[Row]:
+        """The rows of a stage, which is there as a whole, that came from any of some rows."""
+        if stage not in self.children:
+            found = self.children[stage] = {}
+            for rows in self.rows[stage].values():
+                for row in rows:
+                    for parent, _ in row["from"]:
+                        found.setdefault(parent, []).append(row)
+        known = self.children[stage]
+        return [row for parent in parents for row in known.get(parent["id"], ())]
+
     def add_source(self, sources: list[Source]) -> None:
         """Show the user's functions that have these lines."""
         rows = self.lines.read(sources, self.row)
@@ -74,10 +87,10 @@ class PageData:
             primitive = equation.primitive if equation.origin is None else equation.origin.primitive
         field = _field(primitive, made.rule)
         key = (primitive.name, field)
-        if key not in self._rules:
-            self._rules[key] = len(self.data["rules"])
+        if key not in self.rule_numbers:
+            self.rule_numbers[key] = len(self.data["rules"])
             self.data["rules"].append(_described(primitive, field))
-        return self._rules[key]
+        return self.rule_numbers[key]
 
 
 # What derives a rule where a primitive does not have it, first choice first.
