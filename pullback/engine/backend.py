@@ -179,6 +179,11 @@ class Backend(ABC):
         that keeps neither, what it has."""
         return self.compile(program, options, donated).optimized_text()
 
+    def numbered(self, program: Program, options: CompileOptions) -> tuple[Executable, str]:
+        """A Program compiled now, and kept nowhere, to be profiled: its operations bear the ids of equations, as in the text of
+        what the compiler made. Raises `DeviceError` of a back end that has no profiler."""
+        raise DeviceError(f"Platform {self.platform!r} does not say what its operations come from.")
+
     @abstractmethod
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:
         """Host values in a buffer on a device. Memory may be shared unless `copy`: nobody may write to it while the buffer is
