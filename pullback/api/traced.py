@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
+from pullback.api.large import note_size
 from pullback.core.array import Array, ShardedArray, copied, find_converter, placed_type
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
@@ -134,6 +135,7 @@ def trace(
     checks = current_mode().checks
     traced = record() if checks is None else checks.trace(transformation, fun, arguments, record)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
+    note_size(transformation, fun, traced.program)
     if not traced.captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, serves this call only
         kept[key] = traced
     return traced
