@@ -552,6 +552,23 @@ def test_buttons_and_dragging_arrange_panes(show: Show) -> None:
     assert panes(browser) == ["optimized", "source", "grad", "base"]
 
 
+def test_the_details_can_be_made_higher(show: Show) -> None:
+    browser = show(small())
+    height = "document.querySelector('#details').clientHeight"
+    before = browser.js(height)
+    browser.js("document.querySelector('#divider').focus()")
+    browser.key("ArrowUp", "ArrowUp", "ArrowDown")
+    assert browser.js(height) == before + 24
+    x, y = browser.centre("#divider")
+    for kind, to in (("mousePressed", y), ("mouseMoved", y - 100), ("mouseMoved", y - 5000), ("mouseReleased", y - 5000)):
+        browser.command("Input.dispatchMouseEvent", type=kind, x=x, y=max(0, to), button="left", clickCount=1)
+    browser.settle()
+    assert browser.js(height) == 900 - 220  # room stays for the panes
+    assert cursor(browser) == ("base", 0)
+    browser.key("i")
+    assert not browser.js("document.querySelector('#divider').checkVisibility()")
+
+
 def test_the_address_brings_everything_back(show: Show) -> None:
     browser = show(small(), "#panes=grad,base&at=310&graph=base&figures=live&names=maths&theme=dark")
     assert panes(browser) == ["grad", "base"]

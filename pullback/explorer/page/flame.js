@@ -8,7 +8,7 @@ import { frameTarget } from "./targets.js";
 import { classes, escaped, percent, tag, timeText } from "./text.js";
 
 const FRAME = 22; // pixels
-const LEAST = 0.0008; // of the width; narrower frames are not drawn
+const NARROWEST = 0.0008; // of the width; narrower frames are not drawn
 
 /** The stage of the flame graph: its rows are frames. Null if nothing was measured. */
 export function flameStage() {
@@ -165,7 +165,7 @@ export class FlameView {
     const { start, time } = this.window;
     const html = [];
     for (const frame of this.stage.frames) {
-      if (!this.inWindow(frame) || frame.time < time * LEAST) continue;
+      if (!this.inWindow(frame) || frame.time < time * NARROWEST) continue;
       const left = Math.max(0, (frame.start - start) / time);
       const right = Math.min(1, (frame.start + frame.time - start) / time);
       html.push(this.frameHtml(frame, left, right - left));

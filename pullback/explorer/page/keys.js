@@ -52,7 +52,8 @@ function escape(pane) {
 }
 
 function toggleDetails() {
-  element("details").hidden = !element("details").hidden;
+  const hidden = !element("details").hidden;
+  element("details").hidden = element("divider").hidden = hidden;
   later();
 }
 
