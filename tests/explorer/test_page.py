@@ -220,6 +220,13 @@ def test_what_was_found_is_one_click_away(show: Show) -> None:
     assert panes(browser) == ["source", "base", "grad"]
     browser.key("Escape", "!")
     assert kept(browser) == 310
+    data = small()
+    data["find"]["text"] = "First NaN: mul\n  line: model.py:5\n  Cure: a second where"
+    show(data)
+    assert browser.text("#banner") == "! First NaN: mul"
+    browser.click("#banner")
+    assert browser.text("#details b.bad") == "First NaN: mul"
+    assert browser.text("#details pre.story") == "line: model.py:5\nCure: a second where"
 
 
 # ---- folding
@@ -345,7 +352,7 @@ def test_keys_change_what_is_shown(show: Show) -> None:
         if figures == "time":
             assert browser.text(browser.row("base", "tanh") + " .figure") == "4.0 µs"
         if figures == "values":
-            assert browser.text(browser.row("base", "tanh") + " .figure") == "-1…1"
+            assert browser.text(browser.row("base", "tanh") + " .figure") == "-1\u2009…\u20091"
             assert browser.text(browser.row("grad", "mul l m") + " .figure") == "NaN"
     browser.key("i")
     assert browser.js("document.querySelector('#details').hidden")
