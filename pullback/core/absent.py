@@ -152,8 +152,21 @@ ABSENT: dict[str, dict[str, str]] = {
 }
 
 
-# Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
-ABSENT_METHODS = ("fill", "put", "resize")
+_NEW = "arrays are immutable: x + y, x * y, ... give a new one, and x.at[index].set(y) gives one with other elements"
+# Methods of arrays elsewhere that Arrays do not have, with what to write; of those without a text, it is what is said of the
+# function of that name.
+_OF_ARRAYS: dict[str, str | None] = {
+    "fill put resize": None,
+    "numpy": "numpy.asarray(x) gives its values to NumPy",
+    "backward": "a gradient is that of a function: pb.grad(f)(x)",
+    "requires_grad requires_grad_": "pb.grad(f, argnums=...) says with respect to which arguments",
+    "detach": "it is pb.lax.stop_gradient(x)",
+    "cuda": "it is pb.device_put(x, device)",
+    "unsqueeze": "it is pb.numpy.expand_dims(x, axis)",
+    "permute": "it is x.transpose(axes)",
+    "add_ sub_ mul_ div_ zero_ fill_ copy_": _NEW,
+}
+ABSENT_METHODS = {name: text for names, text in _OF_ARRAYS.items() for name in names.split()}
 
 
 class AbsentMethod:
@@ -163,7 +176,8 @@ class AbsentMethod:
         self.name = name
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        text = _what_to_say("pullback.numpy", self.name)
+        known = ABSENT_METHODS[self.name]
+        text = _what_to_say("pullback.numpy", self.name) if known is None else f"{known}."
         raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pullback.core.absent import absent
-from pullback.core.source import make_boundaries
+from pullback.core.source import api_boundary, make_boundaries
 
 
 def homes_of(file: str) -> dict[str, str]:
@@ -40,6 +40,7 @@ def open_namespace(module: dict[str, Any]) -> None:
     own, homes = module["__name__"], homes_of(module["__file__"])
     _opened[own] = homes
 
+    @api_boundary
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise absent(own, name)

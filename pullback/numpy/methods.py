@@ -194,12 +194,12 @@ class _OfAll:
     def __len__(self: Any) -> int:
         """The size of the first axis."""
         if not self.type.shape:
-            raise TypeError("len() of a 0-d array: it has no axes.")
+            raise TypeError(f"len() needs an array with axes, but {self.type} has no axes.{at_user_line()}")
         return int(self.type.shape[0])
 
     def __iter__(self: Any) -> Iterator[Any]:
         if not self.type.shape:
-            raise TypeError("A 0-d array cannot be iterated over.")
+            raise TypeError(f"A 0-d {self.type} cannot be iterated over: use range(int(x)), or fori_loop.{at_user_line()}")
         return (self[i] for i in range(self.type.shape[0]))
 
     def __contains__(self: Any, value: Any) -> bool:
@@ -715,7 +715,7 @@ class _OfArrays:
         view: np.ndarray[Any, Any] = self.view()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
-                raise ValueError(f"An array of {self.type} cannot become {np.dtype(dtype).name} without a copy.")
+                raise ValueError(f"{self.type} does not become {np.dtype(dtype).name} without a copy: leave copy=False out.")
             return view.astype(dtype)
         return view.copy() if copy else view
 
