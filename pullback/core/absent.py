@@ -6,7 +6,6 @@ The messages of `AttributeError` read this table, so that who types a name that 
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
 
 import numpy as np
 
@@ -169,25 +168,13 @@ _OF_ARRAYS: dict[str, str | None] = {
 ABSENT_METHODS = {name: text for names, text in _OF_ARRAYS.items() for name in names.split()}
 
 
-class AbsentMethod:
-    """In the place of a method that arrays do not have: looking it up is the error that says what there is instead."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        known = ABSENT_METHODS[self.name]
-        text = _what_to_say("pullback.numpy", self.name) if known is None else f"{known}."
-        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)
-
-
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that a public module does not have."""
-    text = _what_to_say(module, name)
+    text = what_to_say(module, name)
     return AttributeError(f"module {module!r} has no attribute {name!r}{': ' if text else '.'}{text}", name=name)
 
 
-def _what_to_say(module: str, name: str) -> str:
+def what_to_say(module: str, name: str) -> str:
     """What the table says of a name, or else what can be told from the names that there are."""
     known = sys.modules[module].__all__
     for names, text in ABSENT.get(module, {}).items():

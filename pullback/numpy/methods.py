@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
-from pullback.core.absent import ABSENT_METHODS, AbsentMethod
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
+from pullback.core.namespaces import ABSENT_METHODS, AbsentMethod
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
