@@ -1,4 +1,5 @@
-"""Runs the tutorials and `sharp-bits.md`: Markdown files whose ```python blocks share a namespace, each followed by what it prints, as ```text.
+"""Runs the tutorials and `sharp-bits.md`: Markdown files whose ```python blocks share a namespace, each followed
+by what it prints, as ```text.
 
     python tests/tutorials/tutorial_runner.py --update [name ...]
 
