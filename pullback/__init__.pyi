@@ -21,6 +21,8 @@ from pullback import sharding as sharding
 from pullback import sparse as sparse
 from pullback import testing as testing
 from pullback import tree as tree
+from pullback.analysis.costs import cost as cost
+from pullback.analysis.memory import memory as memory
 from pullback.api.callbacks import io_callback as io_callback
 from pullback.api.callbacks import pure_callback as pure_callback
 from pullback.api.compiled import cache_info as cache_info
@@ -83,6 +85,7 @@ from pullback.core.types import ArrayType as ArrayType
 from pullback.core.types import ShapeDtypeStruct as ShapeDtypeStruct
 from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
+from pullback.diagnose.checking import checking as checking
 from pullback.engine.xla import register_platform as register_platform
 from pullback.explorer.explorer import explore as explore
 from pullback.lax import stop_gradient as stop_gradient

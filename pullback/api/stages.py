@@ -96,6 +96,17 @@ class _AheadOfTime:
         return self.program.input_types
 
     @property
+    def donated(self) -> tuple[bool, ...]:
+        """For each leaf of the arguments, whether its memory may be taken for results.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x, y: x + y, donate_argnums=0).trace(1.0, 2.0).donated
+            (True, False)
+        """
+        return self._signature.donated or (False,) * len(self.in_types)
+
+    @property
     def out_tree(self) -> TreeDef:
         """The structure of the result.
 

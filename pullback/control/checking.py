@@ -141,7 +141,6 @@ Tell = Callable[[CheckError], None]
 
 _DIVIDING = (div, rem, floor_divide, remainder)
 _SCATTERS = (scatter, scatter_add, scatter_mul, scatter_min, scatter_max)
-_MOVING = (gather, scatter, dynamic_slice, dynamic_update_slice, select)  # besides those that cost nothing
 
 
 class Told(Keyed):
@@ -331,7 +330,7 @@ class Checking(Recorder):
             if "division" in self.kinds and primitive in _DIVIDING:
                 self.look(ZeroDivisor(primitive.name, self.source()), args[1:])
             out = bind_at(owner, primitive, args, params)
-            if "nan" in self.kinds and args and primitive.cost.__class__ is int and primitive.cost and primitive not in _MOVING:
+            if "nan" in self.kinds and args and primitive.cost != 0 and primitive is not select:  # the others move elements
                 for value in out if primitive.multiple_results else (out,):
                     if is_inexact(type_of(value).dtype):
                         self.look(NotANumber(primitive.name, self.source()), [value])

@@ -85,18 +85,19 @@ class Executable(ABC):
         run = self.runner()
         return None if run is None else ("run(buffers)", {"run": run})
 
-    def install(self, into: Any, makes_tuple: bool) -> bool:
+    def install(self, into: Any, makes_tuple: bool, calls: Any = None) -> bool:
         """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if they cannot.
 
         Arguments:
             into: the function, a `native.entry.NativeCallable`.
             makes_tuple: whether the function returns the tuple of the results; else it returns the one that there is.
+            calls: a word of memory, as a NumPy array, in which each such call is counted.
         """
         return False
 
-    def call_or(self, otherwise: Any) -> Callable[..., Any] | None:
+    def call_or(self, otherwise: Any, calls: Any = None) -> Callable[..., Any] | None:
         """What runs it on leaves as users pass them, and returns a tuple of Arrays, or `otherwise` if they are of other types.
-        None if it runs on Arrays and buffers only."""
+        None if it runs on Arrays and buffers only. Each call is counted in `calls`, as by `install`."""
         return None
 
     def best(self) -> Executable:

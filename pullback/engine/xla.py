@@ -301,7 +301,7 @@ class XlaBackend(Backend):
         if self.platform != "cpu" or lowered.callbacks or placement.several or lowered.mesh is not None:
             return False
         takes = cost(program)
-        return takes.flops >= LONG_FLOPS or takes.bytes >= LONG_BYTES
+        return takes.work >= LONG_FLOPS or takes.bytes >= LONG_BYTES
 
     def _refusal(
         self, error: Exception, program: Program, options: CompileOptions, donated: tuple[bool, ...]

@@ -30,7 +30,7 @@ def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) ->
 def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     dead = sum([row["role"] == "dead" for row in rows])
     told = [f"What {stage.by[len('pb.xpr(') : -1]} does, operation by operation."]
-    return [*told, f"{counted(dead, 'equation')} serve no result."] if dead else told
+    return [*told, f"{counted(dead, 'equation')} {'serves' if dead == 1 else 'serve'} no result."] if dead else told
 
 
 def _more(made: dict[str, Any], before: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ class SourceLines:
 
     def __init__(self) -> None:
         self.title = ""
-        self._rows: dict[tuple[str, int], int] = {}  # the row of a line of a file
+        self.places: dict[tuple[str, int], int] = {}  # the row of a line of a file
 
     def read(self, sources: Sequence[Source], new: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows for the functions that hold lines, and for those that called them, file by file."""
@@ -49,13 +49,13 @@ class SourceLines:
                 rows += [new(text="")] if i else []
                 for number, line in block:
                     row = new(text=line, line=number)
-                    self._rows[file, number] = row["id"]
+                    self.places[file, number] = row["id"]
                     rows.append(row)
         return rows
 
     def row_of(self, source: Source | None) -> int | None:
         """The id of the row that shows a line, if it is shown."""
-        return None if source is None else self._rows.get((source.file, source.line))
+        return None if source is None else self.places.get((source.file, source.line))
 
     def callers(self, source: Source | None) -> list[int]:
         """The ids of the rows of a line and of the calls that led to it, the innermost first, each once."""

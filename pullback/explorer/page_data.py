@@ -6,6 +6,7 @@ import inspect
 import itertools
 import pathlib
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import pullback
@@ -35,6 +36,7 @@ class PageData:
         self.rows: dict[str, dict[int, list[Row]]] = {}
         self.lines = SourceLines()
         self._next = itertools.count(1).__next__
+        self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
         self._rules: dict[tuple[str, str], int] = {}
 
     def row(self, **fields: Any) -> Row:
@@ -60,6 +62,17 @@ class PageData:
                 return rows
             equation = equation.origin
         return []
+
+    def derived(self, stage: str, parents: Sequence[Row]) -> list[Row]:
+        """The rows of a stage, which is there as a whole, that came from any of some rows."""
+        if stage not in self.children:
+            found = self.children[stage] = {}
+            for rows in self.rows[stage].values():
+                for row in rows:
+                    for parent, _ in row["from"]:
+                        found.setdefault(parent, []).append(row)
+        known = self.children[stage]
+        return [row for parent in parents for row in known.get(parent["id"], ())]
 
     def add_source(self, sources: list[Source]) -> None:
         """Show the user's functions that have these lines."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pullback.explorer.folding import Unit, arranged
@@ -105,13 +105,14 @@ class _Rows:
     """Writes one part of a stage.
 
     Attributes:
-        inputs: the rows of the part's own inputs.
+        inputs: the rows of the part's own inputs. before: the stage that this one was made from, if it was made from one.
     """
 
     def __init__(
         self, page: PageData, stage: ProgramStage, part: Part, variables: list[list[Any]], dead: frozenset[int]
     ) -> None:
         self.page, self.stage, self.part, self.dead = page, stage, part, dead
+        self.before = next((one for one in page.data["stages"] if one["id"] == stage.of), None)
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
@@ -155,10 +156,9 @@ class _Rows:
             made_by = self.part.made_by[place]
         if isinstance(made_by, Equation):
             return [row["id"] for row in self.page.found(self.stage.id, made_by)]
-        before = next((one for one in self.page.data["stages"] if one["id"] == self.stage.of), None)
-        if before is None or made_by is None or made_by >= len(before["inputs"]):
+        if self.before is None or made_by is None or made_by >= len(self.before["inputs"]):
             return []
-        return [before["inputs"][made_by]]
+        return [self.before["inputs"][made_by]]
 
     def constant(self, variable: Variable, names: Mapping[Variable, str]) -> Row:
         return self.page.row(arg="captured", out=[self.declare(variable, names)])
@@ -242,22 +242,14 @@ class _Rows:
         if self.stage.id == "simplify":
             return self.page.found(self.stage.of, equation)
         rows = self.page.found(self.stage.of, equation.origin) if self.stage.of else []
-        if self.transformation == "grad" and rows:
-            explained = self.stage.id.replace("value_and_grad", "grad").replace("grad", "linearize")
-            halves = self.page.rows.get(explained, {})
-            ids = {row["id"] for row in rows}
+        if self.stage.through:
             backward = equation.role == "cotangent"
-            same = (
-                [
-                    one
-                    for made in _derived(self.page, explained, ids)
-                    for one in made
-                    if (one["role"] == "tangent") == backward and (backward or one["op"] == equation.primitive.name)
-                ]
-                if halves
-                else []
-            )
-            rows = same or rows
+            linearized = [
+                row
+                for row in self.page.derived(self.stage.through, rows)
+                if (row["role"] == "tangent") == backward and (backward or row["op"] == equation.primitive.name)
+            ]
+            rows = linearized or rows
         return rows
 
     def origins(self, equation: Equation, parents: list[Row]) -> list[list[int]]:
@@ -265,7 +257,10 @@ class _Rows:
         if parents:
             rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
             return [[row["id"], rule] for row in parents]
-        return [[id, -1] for id in self.page.lines.callers(equation.source)]
+        lines = self.page.lines.callers(equation.source)
+        if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
+            return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
+        return [[id, -1] for id in lines]
 
     def made(self, equation: Equation) -> Made | None:
         """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
@@ -276,19 +271,12 @@ class _Rows:
             return "dead"
         if inside.role:
             return inside.role
-        plumbing = self.stage.id.startswith("vmap") and equation.primitive.name in PLUMBING
-        if plumbing and parents and all([row["op"] != equation.primitive.name for row in parents]):
+        name = equation.primitive.name
+        if self.transformation == "vmap" and name in PLUMBING and all([row["op"] != name for row in parents]):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
         return equation.role
-
-
-def _derived(page: PageData, stage: str, ids: set[int]) -> Iterable[list[Row]]:
-    """The rows of a stage that came from any of some rows, by equation."""
-    for rows in page.rows[stage].values():
-        if any([parent in ids for row in rows for parent, _ in row["from"]]):
-            yield rows
 
 
 def _kept(program: Graph) -> frozenset[Variable]:

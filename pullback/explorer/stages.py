@@ -61,7 +61,8 @@ class ProgramStage(NamedTuple):
         id: by which other panes name it. name: its heading. by: how it was made. of: the id of the stage it was made from.
         parts: its Programs; of a linearization two, else one.
         called: whether a call of a function on the way runs it; else it is there to explain the one that is.
-        batch: how many elements vmap took at a time. notes: what else a reader should know of it, sentences.
+        through: the id of the linearization that a gradient transposes. batch: how many elements vmap took at a time.
+        notes: what else a reader should know of it, sentences.
     """
 
     id: str
@@ -70,6 +71,7 @@ class ProgramStage(NamedTuple):
     of: str
     parts: tuple[Part, ...]
     called: bool = True
+    through: str = ""
     batch: int | None = None
     notes: tuple[str, ...] = ()
 
@@ -93,14 +95,15 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     before = _traced(calls[0], function)
     found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (_part(before),))]
     for called, one, call in zip(calls, applied, calls[1:]):
+        of, through = found[-1].id, ""
         if one.name in ("grad", "value_and_grad"):
-            found += _explained(found[-1], before, _differentiated(before, called, one), found)
+            found += _explained(of, before, _differentiated(before, called, one), found)
+            through = found[-1].id
         made = _traced(call, one(_replayed(before, function)))
         batch = _batch_size(before.types, made.types) if one.name == "vmap" else None
         by = str(one) if batch is None else f"{one}, {batch} at a time"
-        of = next(stage.id for stage in reversed(found) if stage.called)
-        name = NAMES.get(one.name, one.name)
-        found.append(ProgramStage(_new_id(one.name, found), name, by, of, (_part(made),), batch=batch))
+        id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
+        found.append(ProgramStage(id, name, by, of, (_part(made),), through=through, batch=batch))
         before = made
     part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
     found.append(ProgramStage("simplify", "Simplified", "before compiling", found[-1].id, (part,), False))
@@ -162,9 +165,7 @@ def _differentiated(before: TracedCall, call: Stage, one: Applied) -> tuple[int,
     return tuple([int(flag and is_inexact(type.dtype)) for flag, type in zip(flags, before.types)])
 
 
-def _explained(
-    previous: ProgramStage, before: TracedCall, active: tuple[int, ...], found: Sequence[ProgramStage]
-) -> list[ProgramStage]:
+def _explained(of: str, before: TracedCall, active: tuple[int, ...], found: Sequence[ProgramStage]) -> list[ProgramStage]:
     """How a gradient comes about: forward mode, and the linearization, whose second half is transposed."""
     program, paths = drop_dead_code(before.traced.program), before.paths
     tangents = [f"d {path}" for path, flag in zip(paths, active) if flag]
@@ -177,7 +178,7 @@ def _explained(
     except PullbackError as error:  # a function with a vjp rule alone has none
         notes = (f"It has no forward mode: {error}",)
     else:
-        made.append(ProgramStage(_new_id("jvp", found), "Forward mode", "jvp", previous.id, (forward,), False))
+        made.append(ProgramStage(_new_id("jvp", found), "Forward mode", "jvp", of, (forward,), False))
     split = linearize_program(program, active)
     makers = {variable: one for one in split.forward.equations for variable in one.outputs}
     variables = [(split.forward.outputs if where == "output" else split.forward.inputs)[i] for where, i in split.residuals]
@@ -192,4 +193,4 @@ def _explained(
         Part(split.tangent, [*waiting, *tangents], "the linear map of tangents", [*kept, *moving]),
     )
     id = _new_id("linearize", found)
-    return [*made, ProgramStage(id, "Linearized", "linearize", previous.id, parts, False, notes=notes)]
+    return [*made, ProgramStage(id, "Linearized", "linearize", of, parts, False, notes=notes)]

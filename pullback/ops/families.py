@@ -32,6 +32,20 @@ def check_kinds(primitive: Primitive, *types: ArrayType) -> None:
         )
 
 
+def in_reals(type: ArrayType, product: bool = True) -> int:
+    """How many operations on real numbers the product, or the sum, of two numbers of a type is."""
+    return 1 if kind(type.dtype) != "c" else 6 if product else 2
+
+
+def of_products(cost: Any) -> Any:
+    """A cost rule of sums of products: as many operations as the rule says of real numbers, four times as many of others."""
+
+    def rule(operands, results, **params):
+        return cost(operands, results, **params) * (4 if kind(operands[0].dtype) == "c" else 1)
+
+    return rule
+
+
 class Linear(Rules):
     """Linear in its only operand: the tangent goes through the operation itself. Needs `transpose`."""
 
@@ -87,6 +101,10 @@ class Reduction(Rules):
     """Combines the elements along `axes`, which vanish. Needs `evaluate`, `lower`, and a derivative."""
 
     quiet = True
+
+    def cost(primitive, operands, results, **params):
+        fewer = max(operands[0].size - results[0].size, 0)  # of n numbers, n - 1 are combined with another one
+        return fewer * in_reals(operands[0], product=not primitive.linear)
 
     def axis_map(x, *, axes):
         return (without(x, axes),)

@@ -20,7 +20,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pullback.program.equation import Atom, Equation, Graph, Variable, remembered
+from pullback.program.equation import Atom, Equation, Variable, remembered
+from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
 Numbers = frozenset[int]
@@ -68,7 +69,7 @@ class Waiting(NamedTuple):
     within: tuple[Equation, ...]
 
 
-def liveness(program: Graph, donated: Iterable[int] = ()) -> Liveness:
+def liveness(program: Program, donated: Iterable[int] = ()) -> Liveness:
     """The memory of the values of a Program while each equation runs; found in one pass, once.
 
     Arguments:
@@ -85,7 +86,7 @@ def liveness(program: Graph, donated: Iterable[int] = ()) -> Liveness:
     return _liveness(program, frozenset(donated))
 
 
-def waiting(program: Graph, donated: Iterable[int] = ()) -> list[Waiting]:
+def waiting(program: Program, donated: Iterable[int] = ()) -> list[Waiting]:
     """The values in memory where a Program takes most, the largest first.
 
     Arguments:
@@ -113,7 +114,7 @@ def waiting(program: Graph, donated: Iterable[int] = ()) -> list[Waiting]:
 
 
 @remembered
-def _liveness(program: Graph, donated: Numbers) -> Liveness:
+def _liveness(program: Program, donated: Numbers) -> Liveness:
     live: dict[int, int] = {}
     reused: dict[int, tuple[tuple[int, int], ...]] = {}
     outside = {(id(program), donated): (0, 1)}  # the most that is live around a Program, and how many run at once
@@ -136,11 +137,11 @@ def _liveness(program: Graph, donated: Numbers) -> Liveness:
     return Liveness(live, held, top.peak, path[-1] if path else None, tuple(path[:-1]), reused)
 
 
-def _holders_first(program: Graph, donated: Numbers) -> dict[tuple[int, Numbers], tuple[_Flow, Graph]]:
+def _holders_first(program: Program, donated: Numbers) -> dict[tuple[int, Numbers], tuple[_Flow, Program]]:
     """What is live in a Program and in each that it runs, each after all that hold it."""
-    found: dict[tuple[int, Numbers], tuple[_Flow, Graph]] = {}
+    found: dict[tuple[int, Numbers], tuple[_Flow, Program]] = {}
 
-    def visit(key: tuple[int, Numbers], flow: _Flow, program: Graph) -> None:
+    def visit(key: tuple[int, Numbers], flow: _Flow, program: Program) -> None:
         for row in flow.rows:
             for part in row.parts:
                 if part.key not in found:
@@ -197,7 +198,7 @@ class _Part(NamedTuple):
         inside: the buffers outside whose memory is counted in it.
     """
 
-    program: Graph
+    program: Program
     released: Numbers
     around: int
     at_once: int
@@ -241,14 +242,14 @@ class _Flow(NamedTuple):
 
 
 @remembered
-def _flow(program: Graph, released: Numbers) -> _Flow:
+def _flow(program: Program, released: Numbers) -> _Flow:
     return _Walk(program, released).flow()
 
 
 class _Walk:
     """A walk through the equations of a Program, in which values get memory and release it."""
 
-    def __init__(self, program: Graph, released: Numbers) -> None:
+    def __init__(self, program: Program, released: Numbers) -> None:
         self.program = program
         self.live = 0
         self.buffers: list[_Buffer] = []

@@ -32,12 +32,14 @@ LONGEST = 160  # characters of an equation in a message
 MEASURES: dict[str, Callable[[Program], float]] = {
     "equations": lambda program: sum(_counts(program).values()),
     "flops": lambda program: cost(program).flops,
+    "transcendentals": lambda program: cost(program).transcendentals,
     "bytes": lambda program: cost(program).bytes,
     "largest": largest,
 }
 WORDS = {
     "equations": "it has {} equations",
     "flops": "it takes {} floating-point operations",
+    "transcendentals": "it takes {} values of transcendental functions",
     "bytes": "its operations read and write {} bytes",
     "largest": "its largest array has {} bytes",
 }
@@ -280,8 +282,8 @@ def assert_program(
             `"* f64"` (anything of float64), `"* f32[_,1000]"` with `_` for any size, `"add f32[...,3]"` for any number of them.
         lacks: what it must not have, likewise.
         at_most: a dict of what is counted and the number: how many equations of a kind, given as above; or `"equations"`, how
-            many in all; `"flops"` and `"bytes"`, what running it costs by the model of `pb.cost`, in which a loop counts its
-            steps, if their number is known; `"largest"`, the bytes of the largest array.
+            many in all; `"flops"`, `"transcendentals"` and `"bytes"`, what running it costs as `pb.cost` counts it: a loop as many
+            times as it has steps, if their number is known; `"largest"`, the bytes of the largest array.
         at_least, exactly: likewise.
         apply: transformations of `f`, the first one first: `"grad,vmap"`. `args` are then those of the result.
         simplify: whether to look at what jit compiles, simplified: without what repeats what is there already.
@@ -303,7 +305,7 @@ def assert_program(
         >>> pb.assert_program(loss, (w, x), apply="grad", at_most={"dot_general": 1})
         Traceback (most recent call last):
             ...
-        pullback.testing.values.CheckFailure: The Program of loss (<doctest ...>:1) under grad is not as it should be.
+        pullback.testing.CheckFailure: The Program of loss (<doctest ...>:1) under grad is not as it should be.
           at_most: it has 2 dot_general, not at most 1.
             c:f32[8]:cpu(0) = dot_general[...] b a  # <doctest ...>:2 (loss): ...
         ...

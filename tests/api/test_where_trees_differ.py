@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import lax
-from pullback.api import compiled
+from pullback.api import history
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.trees import difference
 
@@ -199,13 +199,13 @@ def test_arguments_of_what_was_compiled_are_named(capsys: pytest.CaptureFixture[
 def test_a_miss_is_explained_while_other_threads_add_signatures(monkeypatch, capsys):
     f = pb.jit(lambda x: x + 1, explain_misses=True)
     f(1.0)
-    compared = compiled.differences
+    compared = history.distance
 
     def meanwhile(*args):
         f._signatures.setdefault(("another", len(f._signatures)), None)
         return compared(*args)
 
-    monkeypatch.setattr(compiled, "differences", meanwhile)
+    monkeypatch.setattr(history, "distance", meanwhile)
     f(1)
     f._signatures.clear()
     assert "traced again" in capsys.readouterr().out

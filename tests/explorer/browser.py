@@ -135,6 +135,7 @@ class Browser:
         self.socket = WebSocket(next(target for target in targets if target["type"] == "page")["webSocketDebuggerUrl"])
         self.number = 0
         self.faults: list[str] = []
+        self.path = Path()  # of the page that a test opened
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.command(f"{domain}.enable")
 
@@ -186,7 +187,7 @@ class Browser:
 
     def key(self, *keys: str, shift: bool = False) -> None:
         for key in keys:
-            code = CODES.get(key, ord(key[0].upper()))
+            code = CODES.get(key, ord(key.upper()) if key.isalnum() and len(key) == 1 else 0)
             event = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
             text = {"text": key} if len(key) == 1 else {}
             self.command("Input.dispatchKeyEvent", type="keyDown", **event, **text)
@@ -220,10 +221,14 @@ class Browser:
         return int(self.js(f"document.querySelectorAll({json.dumps(selector)}).length"))
 
     def text(self, selector: str) -> str:
-        return str(self.js(f"document.querySelector({json.dumps(selector)}).innerText"))
+        return self.texts(selector)[0]
 
     def texts(self, selector: str) -> list[str]:
-        return list(self.js(f"[...document.querySelectorAll({json.dumps(selector)})].map(found => found.innerText)"))
+        return list(
+            self.js(
+                f"[...document.querySelectorAll({json.dumps(selector)})].map(found => found.innerText ?? found.textContent)"
+            )
+        )
 
     def row(self, stage: str, text: str) -> str:
         """The selector of the first row of a pane that shows a text."""

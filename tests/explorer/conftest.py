@@ -38,6 +38,7 @@ def show(browser: Browser, tmp_path: Path) -> Callable[..., Browser]:
     def opened(data: dict[str, Any], state: str = "") -> Browser:
         path = tmp_path / f"{re.sub(r'[^a-z]+', '-', str(data.get('title', 'page')).lower())[:30]}.html"
         path.write_text(page_html(data), encoding="utf-8")
+        browser.path = path
         browser.open(path, state)
         return browser
 

@@ -7,7 +7,7 @@ import { codeHtml, plainText, roleClass, spokenText } from "./rows.js";
 import { later, state } from "./state.js";
 import { foreignNames } from "./syntax.js";
 import { rowTarget } from "./targets.js";
-import { escaped, plural } from "./text.js";
+import { escaped, grouped, plural } from "./text.js";
 
 export const MOST_NODES = 150;
 const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, longest: 26 };
@@ -20,8 +20,10 @@ export function graphRefusal(pane) {
   if (pane.stage.kind !== "program" && pane.stage.kind !== "text") return "This stage is not a graph.";
   const nodes = nodesOf(pane.stage, pane.view.visible).length;
   if (nodes <= MOST_NODES) return nodes ? null : "There is nothing to draw.";
-  return `A graph has at most ${MOST_NODES} nodes, and ${nodes.toLocaleString("en")} rows are shown here. Fold some of them first: z folds all.`;
+  return tooMany(nodes);
 }
+
+const tooMany = (nodes) => `A graph has at most ${MOST_NODES} nodes, and ${grouped(nodes)} rows are shown here. Fold some of them first: z folds all.`;
 
 export class GraphView extends FoldedRows {
   constructor(pane) {
@@ -36,10 +38,19 @@ export class GraphView extends FoldedRows {
   refold() {
     super.refold();
     this.nodes = nodesOf(this.stage, this.visible);
-    if (this.nodes.length > MOST_NODES) this.pane.toggleGraph(); // something was unfolded: back to rows
+    if (this.nodes.length > MOST_NODES) return this.pane.leaveGraph(tooMany(this.nodes.length)); // something was unfolded
     this.drawn = null;
     this.nodeAt = new Map(this.nodes.map((slot, node) => [slot, node]));
     later();
+  }
+
+  /** Arguments stand near their uses, so their heading is open if there is room. */
+  unfolded() {
+    const { stage } = this, folded = super.unfolded(), closed = folded.filter((index) => stage.rows[index].head === "args" && stage.closed[index]);
+    const all = folded.length + closed.reduce((sum, index) => sum + stage.span(index), 0);
+    if (all > MOST_NODES) return folded;
+    for (const index of closed) stage.closed[index] = 0;
+    return super.unfolded();
   }
 
   get pageSize() {
@@ -91,8 +102,9 @@ export class GraphView extends FoldedRows {
       this.groups[node].setAttribute("aria-selected", Boolean(state.kept && state.kept.place === place));
     });
     this.edges.forEach(([from, to], edge) => {
-      const joined = this.strength(this.nodes[from]) >= NEAR && this.strength(this.nodes[to]) >= NEAR;
-      this.lines[edge].classList.toggle("near", joined);
+      // What goes into the chosen node and comes out of it, and what joins its relatives.
+      const ends = [this.strength(this.nodes[from]), this.strength(this.nodes[to])];
+      this.lines[edge].classList.toggle("near", Math.max(...ends) === HERE || Math.min(...ends) >= NEAR);
     });
     const cursor = this.nodeAt.get(this.pane.cursor);
     if (cursor !== undefined) this.body.setAttribute("aria-activedescendant", this.idOf(cursor));

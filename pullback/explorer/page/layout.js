@@ -21,6 +21,7 @@ const actions = {
   keep,
   close: (id) => togglePane(id),
   move: movePane,
+  viewed: tellLayout,
   drop(id, before) {
     const from = paneOf(id);
     if (!from || from === before) return;
@@ -42,8 +43,12 @@ export function openPanes(ids) {
 export function arrange() {
   for (const pane of state.panes) element("panes").append(pane.box);
   searchAgain();
-  for (const listener of layoutListeners) listener();
+  tellLayout();
   later();
+}
+
+function tellLayout() {
+  for (const listener of layoutListeners) listener();
 }
 
 /** Shows a stage at its place in the order of making, or hides it. The last one stays. */

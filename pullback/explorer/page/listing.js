@@ -7,7 +7,7 @@ import { HERE, NEAR } from "./relations.js";
 import { cellsHtml, figureHtml, roleClass, spokenText } from "./rows.js";
 import { later, state } from "./state.js";
 import { ROW, drawStrip, stripScale } from "./strip.js";
-import { python } from "./syntax.js";
+import { python, pythonLines } from "./syntax.js";
 import { rowTarget } from "./targets.js";
 import { escaped } from "./text.js";
 
@@ -105,7 +105,7 @@ export class Listing extends FoldedRows {
     const level = stage.depth[index] + 1, size = stage.siblings.get(stage.parent[index]);
     const aria = `aria-level="${level}" aria-posinset="${stage.sibling[index]}" aria-setsize="${size}"${folds ? ` aria-expanded="${!stage.closed[index]}"` : ""}`;
     const variable = state.pointed && state.pointed.variable, on = variable && variable.stage === stage ? variable.name : null;
-    const cells = stage.kind === "source" ? this.sourceCells(row) : cellsHtml(stage, index, on);
+    const cells = stage.kind === "source" ? this.sourceCells(row, index) : cellsHtml(stage, index, on);
     return this.wrapped(slot, row, `${roleClass(row)}${row.head ? ` heading${row.head === "part" ? " part" : ""}` : ""}`, aria, cells);
   }
 
@@ -119,9 +119,10 @@ export class Listing extends FoldedRows {
       aria-label="${escaped(spokenText(place))}"${row.note ? ` title="${escaped(row.note)}"` : ""}>${cells}</div>`;
   }
 
-  sourceCells(row) {
+  sourceCells(row, index) {
+    this.coloured ||= pythonLines(this.stage.rows);
     const columns = model.costs ? model.costs.columns.slice(-1) : [];
-    return `<span class="lineno">${escaped(row.line || "")}</span><span class="code">${python(row.text)}</span>${lineFigures(columns, row)}`;
+    return `<span class="lineno">${escaped(row.line || "")}</span><span class="code">${this.coloured[index]}</span>${lineFigures(columns, row)}`;
   }
 
   // ---- the strip scrolls too

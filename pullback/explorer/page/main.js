@@ -18,14 +18,18 @@ import { followSystem, setTheme } from "./theme.js";
 import { onSetting, setMaths, setMetric, writeLegend, writeTop } from "./top.js";
 
 const USUAL = ["source", "base", "grad", "vmap"];
+const PLAIN = ["base", "simplify"]; // Programs that no transformation of the user's made
 const PANE_WIDTH = 345; // pixels that a pane needs
 
-/** The panes that are open at first: as many as there is room for. */
+/** The panes that are open at first: few and wide ones, as many as there is room for. */
 function firstPanes() {
-  const stages = stagesShown().map((stage) => stage.id), programs = model.stages.filter((stage) => stage.kind === "program").map((stage) => stage.id);
+  const stages = model.stages.map((stage) => stage.id), usual = USUAL.filter((id) => model.byId.has(id));
+  const made = model.stages.filter((stage) => stage.kind === "program" && !PLAIN.includes(stage.id)).map((stage) => stage.id);
+  const last = [...usual, ...made].filter((id) => made.includes(id)).pop(); // what the transformations came to
+  if (last !== undefined && !usual.includes(last)) usual.push(last);
   const room = state.embedded ? 2 : Math.max(2, Math.min(4, Math.floor((innerWidth - 20) / PANE_WIDTH)));
-  const last = programs[programs.length - 1], wished = state.embedded && last ? ["source", last] : [...USUAL, ...programs.reverse(), ...stages];
-  const chosen = [...new Set(wished)].filter((id) => stages.includes(id)).slice(0, room);
+  const wished = state.embedded ? [...new Set([usual[0], last].filter(Boolean))] : usual.slice(0, room);
+  const chosen = [...new Set([...wished, ...stages])].slice(0, Math.max(2, wished.length));
   return chosen.sort((a, b) => stages.indexOf(a) - stages.indexOf(b));
 }
 

@@ -1,18 +1,17 @@
 /** A pane: the heading of a stage, and one view of it. */
 
-import { sortCosts } from "./costs.js";
+import { lineMetric, sortCosts } from "./costs.js";
 import { FlameView } from "./flame.js";
 import { GraphView, graphRefusal } from "./graph.js";
 import { CostListing, Listing } from "./listing.js";
 import { model } from "./model.js";
 import { announce, later, state } from "./state.js";
 import { brief, byteText, escaped, grouped, timeText } from "./text.js";
-import { lineMetric } from "./costs.js";
 
 const SLIP = 5; // pixels that the mouse may move in a click
 
 export class Pane {
-  /** @param actions what the page does: point, keep, close, move, drop */
+  /** @param actions what the page does: point, keep, close, move, drop, viewed */
   constructor(stage, actions) {
     this.stage = stage;
     this.actions = actions;
@@ -52,14 +51,18 @@ export class Pane {
       this.actions.point(found && found.target);
     });
     body.addEventListener("mouseleave", () => this.actions.point(null));
-    // Not "click": the row under the mouse may have been written anew since the button went down.
+    // Not "click" and "dblclick": the row under the mouse may have been written anew since the button went down.
     let down = null;
     body.addEventListener("pointerdown", (event) => (down = event.button === 0 ? event : null));
     body.addEventListener("pointerup", (event) => {
       if (down && Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < SLIP) this.click(event);
       down = null;
     });
-    body.addEventListener("dblclick", (event) => view.zoom && view.zoom(view.targetAt(event)));
+    body.addEventListener("mousedown", (event) => {
+      if (event.detail !== 2 || !view.zoom) return;
+      down = null; // the second click of a double click keeps or lets go of nothing
+      view.zoom(view.targetAt(event));
+    });
   }
 
   click(event) {
@@ -73,15 +76,23 @@ export class Pane {
 
   /** Rows, or a graph of them. */
   toggleGraph() {
-    if (this.view instanceof GraphView) this.setView(new Listing(this));
-    else {
-      const refusal = graphRefusal(this);
-      if (refusal) return this.tell(refusal);
-      this.setView(new GraphView(this));
-    }
-    this.tell("");
+    if (this.view instanceof GraphView) return this.leaveGraph("");
+    const refusal = graphRefusal(this);
+    if (refusal) this.tell(refusal);
+    else this.changeView(new GraphView(this), "");
+  }
+
+  leaveGraph(why) {
+    this.changeView(new Listing(this), why);
+  }
+
+  changeView(view, words) {
+    const focused = this.box.contains(document.activeElement);
+    this.setView(view);
+    this.tell(words);
     this.view.show(this.cursor);
-    this.view.body.focus({ preventScroll: true });
+    if (focused) this.view.body.focus({ preventScroll: true });
+    this.actions.viewed();
     later();
   }
 

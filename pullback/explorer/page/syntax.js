@@ -32,13 +32,33 @@ function coloured(text, pattern, piece, between) {
   return html + between(text.slice(last));
 }
 
-export function python(text) {
-  return coloured(
-    text,
-    PYTHON,
-    (groups, whole) => `<span class="${Object.keys(groups).find((name) => groups[name] !== undefined)}">${escaped(whole)}</span>`,
-    escaped,
-  );
+const token = (groups, whole) => `<span class="${Object.keys(groups).find((name) => groups[name] !== undefined)}">${escaped(whole)}</span>`;
+
+export const python = (text) => coloured(text, PYTHON, token, escaped);
+
+// Whole strings, the beginning of one that goes on in the next line, and comments.
+const STRINGS = /"""[^]*?"""|'''[^]*?'''|"""|'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|#.*/g;
+const asString = (text) => (text ? `<span class="string">${escaped(text)}</span>` : "");
+
+/** Lines of a file, where a string may go over several of them. A line that does not follow the last one begins anew. */
+export function pythonLines(rows) {
+  let quotes = null, line = null; // the quotes that a string waits for
+  return rows.map((row) => {
+    const text = row.text || "";
+    if (row.line !== line + 1) quotes = null;
+    line = row.line;
+    let start = 0; // of the code
+    if (quotes !== null) {
+      const end = text.indexOf(quotes);
+      if (end < 0) return asString(text);
+      start = end + quotes.length;
+      quotes = null;
+    }
+    const code = text.slice(start), begins = [...code.matchAll(STRINGS)].find(([whole]) => whole === '"""' || whole === "'''");
+    if (!begins) return asString(text.slice(0, start)) + python(code);
+    [quotes] = begins;
+    return asString(text.slice(0, start)) + python(code.slice(0, begins.index)) + asString(code.slice(begins.index));
+  });
 }
 
 const quiet = (text) => (text ? `<span class="quiet">${escaped(text)}</span>` : "");
