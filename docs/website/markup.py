@@ -19,6 +19,7 @@ from website.pages import MARKDOWN, ROOT, Page, SiteError, relative
 
 FORMAT = HtmlFormatter(nowrap=True)
 NAMED = re.compile(r"(?:pb|pullback|pnp|lax|pb\.compat\.nabla)(?:\.[A-Za-z_]\w*)+(?=$|\()")
+TABULAR = re.compile(r"\S {3,}\S")
 SHORT = {"pb": "pullback", "pnp": "pullback.numpy", "lax": "pullback.lax"}
 ROOMS = {"pullback.linalg": "pullback.numpy.linalg", "pullback.fft": "pullback.numpy.fft"}
 
@@ -54,7 +55,8 @@ def code(text: str, language: str) -> str:
     elif language == "text" and ("{ lambda" in text or "stablehlo." in text):
         lexer = PROGRAM
     kind = "output" if language == "text" else "code"
-    if kind == "output" and lexer is None and max(map(len, text.split("\n"))) > 130:
+    lines = [line for line in text.split("\n") if len(line) > 130]
+    if kind == "output" and lexer is None and lines and not TABULAR.search(text):
         kind += " long"  # a message, whose lines are broken where there is no more room
     inner = highlight(text, lexer, FORMAT) if lexer else escape(text, quote=False)
     return f'<pre class="{kind}" tabindex="0"><code>{inner}</code></pre>\n'
