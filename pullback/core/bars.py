@@ -1,4 +1,4 @@
-"""What is drawn on a terminal by rich: progress bars, tables, pages in Markdown."""
+"""What is drawn on a terminal by rich: progress bars, tables, lines in colour, pages in Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 
@@ -127,3 +127,15 @@ def print_markdown(text: str, **console: Any) -> None:
     """
     markdown = importlib.import_module("rich.markdown").Markdown(text, code_theme="ansi_dark")
     importlib.import_module("rich.console").Console(**console).print(markdown)
+
+
+def print_lines(lines: Iterable[Sequence[tuple[str, str]]], styles: Mapping[str, str], file: TextIO) -> None:
+    """Print lines in colour, continued where they are longer than the terminal is wide.
+
+    Arguments:
+        lines: each a row of pieces, a text and the name of a style. styles: what each name means to rich.
+    """
+    console = importlib.import_module("rich.console").Console(file=file, force_terminal=True)
+    text: Any = importlib.import_module("rich.text").Text
+    for line in lines:
+        console.print(text.assemble(*[(part, styles.get(name, "")) for part, name in line]))

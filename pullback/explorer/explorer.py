@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from pullback.api.applied import Apply, transformations
 from pullback.api.functions import Function, check_callable, check_flags
+from pullback.core.bars import print_lines
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, name_of
 from pullback.explorer.deltas import describe_stage
+from pullback.explorer.listing import LEGEND, STYLES, listing, summary
 from pullback.explorer.page import page_html
 from pullback.explorer.page_data import PageData
 from pullback.explorer.program_rows import add_stage
@@ -113,6 +116,48 @@ class Explorer:
         there = self.save(path or f"explore-{self.data['title']}.html")
         webbrowser.open(there.resolve().as_uri())
         return there
+
+    def show(self, *stages: str, color: bool | None = None, file: TextIO | None = None) -> None:
+        """Print the page as text: what each transformation did, and the stages that are asked for, line by line.
+
+        Arguments:
+            stages: ids of stages (`"source"`, `"base"`, `"grad"`, ...): which to print after the summary.
+            color: whether to colour it; by default, if `file` is a terminal. Batch axes are blue, the other ones pink.
+            file: where to print it; by default, standard output.
+
+        Raises:
+            ValueError: there is no such stage.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.explore(lambda x: x * 2.0, pb.ArrayType((3,)), compile=False).show("base")  # doctest: +ELLIPSIS
+            <lambda>  <lambda>
+                                   equations  FLOPs  peak
+            Program (base)                 1      3  12 B  What <lambda> does, operation by operation.
+            Simplified (simplify)          1      3  12 B  There was nothing to take out.
+            <BLANKLINE>
+            Program  pb.xpr(<lambda>)
+              What <lambda> does, operation by operation.
+              a:f32[3]  x
+              b:f32[3] = mul a 2.0  # line 1
+              return b
+            <BLANKLINE>
+        """
+        known = [stage["id"] for stage in self.data["stages"]]
+        if unknown := [id for id in stages if id not in known]:
+            raise ValueError(f"show: there is no stage {unknown[0]!r}; there are {', '.join(known)}.")
+        out = sys.stdout if file is None else file
+        lines = [*summary(self.data), [], *listing(self.data, stages)]
+        if stages and any([row.get("role", "primal") != "primal" for stage in self.data["stages"] for row in stage["rows"]]):
+            lines.append([(LEGEND, "soft")])
+        if out.isatty() if color is None else color:
+            print_lines(lines, STYLES, out)
+        else:
+            for line in lines:
+                print("".join([text for text, _ in line]).rstrip(), file=out)
+
+    def __repr__(self) -> str:
+        return "\n".join(["".join([text for text, _ in line]).rstrip() for line in summary(self.data)])
 
     def _repr_html_(self) -> str:
         page = html.escape(page_html({**self.data, "inline": True}), quote=True)

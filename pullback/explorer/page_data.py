@@ -37,7 +37,7 @@ class PageData:
         self.lines = SourceLines()
         self._next = itertools.count(1).__next__
         self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
-        self._rules: dict[tuple[str, str], int] = {}
+        self.rule_numbers: dict[tuple[str, str], int] = {}
 
     def row(self, **fields: Any) -> Row:
         """A new row."""
@@ -87,10 +87,10 @@ class PageData:
             primitive = equation.primitive if equation.origin is None else equation.origin.primitive
         field = _field(primitive, made.rule)
         key = (primitive.name, field)
-        if key not in self._rules:
-            self._rules[key] = len(self.data["rules"])
+        if key not in self.rule_numbers:
+            self.rule_numbers[key] = len(self.data["rules"])
             self.data["rules"].append(_described(primitive, field))
-        return self._rules[key]
+        return self.rule_numbers[key]
 
 
 # What derives a rule where a primitive does not have it, first choice first.

@@ -63,7 +63,7 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     equations = [row for row in rows if "op" in row]
     made["count"] = len(equations)
     costs = [equation_cost(one) for part in stage.parts for one in part.program.equations]
-    made["flops"], made["bytes"] = sum([one.flops for one in costs]), sum([one.bytes for one in costs])
+    made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
     if equations:
         top = max(equations, key=lambda row: row["live"])
         made["peak"] = [top["id"], top["live"]]
@@ -203,7 +203,7 @@ class _Rows:
             row["kept"] = kept
         own = equation_cost(equation)
         times = inside.times or 1
-        row["flops"], row["bytes"] = own.flops * times, own.bytes * times
+        row["flops"], row["bytes"] = own.work * times, own.bytes * times
         row["live"] = self.live.get(equation.id, 0) + inside.around
         if held:  # those that share the memory of an argument take none
             row["held"] = min(held, row["live"])

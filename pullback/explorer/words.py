@@ -16,16 +16,6 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{plural}"
 
 
-def times(after: float, before: float) -> str:
-    """How many times as much: `3.1 times`.
-
-    Example:
-        >>> times(31.0, 10.0), times(10.0, 10.0)
-        ('3.1 times', 'as many as before:')
-    """
-    return f"{after / before:.1f} times" if before else "more than 0"
-
-
 def sized(count: float) -> str:
     """A number of bytes: `4.0 kB`."""
     return byte_size(int(count))
