@@ -86,6 +86,8 @@ from pullback.core.types import ShapeDtypeStruct as ShapeDtypeStruct
 from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
 from pullback.diagnose.checking import checking as checking
+from pullback.diagnose.find_nan import find_nan as find_nan
+from pullback.diagnose.replay import replay as replay
 from pullback.engine.xla import register_platform as register_platform
 from pullback.explorer.explorer import explore as explore
 from pullback.lax import stop_gradient as stop_gradient

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import analysis, pages, plan, tour, xpr
+from pullback.cli import analysis, explore, pages, plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -95,6 +95,16 @@ def make_parser() -> ArgumentParser:
             allow_abbrev=False,
         )
         what.add_options(analyzed)
+
+    explored = commands.add_parser(
+        "explore",
+        help="a page that shows what transformations do to a function of yours",
+        description=explore.HELP,
+        epilog=explore.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    explore.add_options(explored)
 
     planned = commands.add_parser(
         "plan",

@@ -34,7 +34,6 @@ ABOVE: dict[str, set[str]] = {
     "fft": {"numpy"},
     "ode": {"core", "ops", "numpy", "api"},
     "random": {"core", "ops", "numpy", "lax", "api"},
-    "diagnose": {"core", "program", "ops", "transforms", "control", "api", "numpy", "random"},
     "optimizers": {"core", "numpy"},
     "parallel": {"core", "program", "stablehlo", "ops", "transforms", "control", "engine", "native", "api", "numpy", "lax"},
     "sharding": {"core", "parallel"},
@@ -46,10 +45,11 @@ ABOVE: dict[str, set[str]] = {
     "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy", "export"},
-    "explorer": {"core", "program", "transforms", "control", "engine", "api"},
+    "explorer": {"core", "program", "transforms", "control", "engine", "api", "diagnose"},
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "diagnose": {"core", "program", "engine", "ops", "transforms", "control", "api", "numpy", "random"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.api.applied import Applied, apply_transformations, transformations
@@ -76,10 +76,23 @@ def add_options(look: ArgumentParser) -> None:
     look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="whether to write in colour")
 
 
+class Asked(NamedTuple):
+    """What a command is asked to look at.
+
+    Attributes:
+        function: the user's. applied: the transformations, the first one first. types: those of the result's arguments.
+        file: that of the function.
+    """
+
+    function: Function
+    applied: list[Applied]
+    types: list[Any]
+    file: str
+
+
 @contextmanager
-def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
-    """The function that options name, transformed, and the types of its arguments. In the block it is used; errors of the user's
-    own code there are told from others.
+def asked(options: Namespace) -> Iterator[Asked]:
+    """What options name. In the block it is used; errors of the user's own code there are told from others.
 
     Arguments:
         options: what `add_options` added.
@@ -94,15 +107,22 @@ def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
-    check_arguments(function, types[: _count(applied, len(types))], options.function)
+    check_arguments(function, types[: count_of_arguments(applied, len(types))], options.function)
     try:
-        yield apply_transformations(function, applied), types
+        yield Asked(function, applied, types, file)
     except Exception as error:
         if in_file(error, file):
             raise UserError(file) from error
         if isinstance(error, pb.errors.PullbackError):
             raise UsageError(one_line(str(error))) from None
         raise
+
+
+@contextmanager
+def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
+    """As `asked`: the transformed function, and the types of its arguments."""
+    with asked(options) as found:
+        yield apply_transformations(found.function, found.applied), found.types
 
 
 def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
@@ -118,7 +138,7 @@ def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
         raise UsageError(str(error).replace("apply=", "--apply ", 1)) from None
 
 
-def _count(applied: Sequence[Applied], count: int) -> int:
+def count_of_arguments(applied: Sequence[Applied], count: int) -> int:
     """How many arguments a function takes if it takes `count` once it is transformed: jvp adds tangents, vjp a cotangent."""
     for one in reversed(applied):
         if one.name == "jvp" and count % 2:

@@ -1,1 +1,2 @@
-"""Looking into programs that do something else than was meant: checks while they are traced and run."""
+"""Looking into programs that do something else than was meant: equation by equation, for values and NaN; checks while they are
+traced and run."""

@@ -63,8 +63,9 @@ class Watched:
         return failed
 
     def page(self) -> str:
-        """The newest page, which loads a newer one by itself."""
+        """The newest page, which loads a newer one by itself; waits for the first one."""
         with self._changed:
+            self._changed.wait_for(lambda: self.version)
             return served(self._page, self.version)
 
     def is_newer(self, version: int) -> bool:
@@ -84,12 +85,13 @@ def served(page: str, version: int) -> str:
 def _failure(error: BaseException) -> str:
     trim(error)
     text = html.escape("".join(traceback.format_exception(error)))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>pullback explorer</title>'
-        "<style>:root { color-scheme: light dark; font: 14px/1.5 system-ui } body { margin: 3rem auto; max-width: 60rem }"
-        "pre { white-space: pre-wrap; font: 13px/1.5 ui-monospace, monospace }</style><body>"
-        f"<h1>This version does not run</h1><p>The page comes back when the file is saved again.</p><pre>{text}</pre></body></html>"
+    style = (
+        ":root { color-scheme: light dark; font: 14px/1.5 system-ui } body { margin: 3rem auto; max-width: 60rem }"
+        " pre { white-space: pre-wrap; font: 13px/1.5 ui-monospace, monospace }"
     )
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>pullback explorer</title><style>{style}</style>'
+    told = "<h1>This version does not run</h1><p>The page comes back when the file is saved again.</p>"
+    return f"{head}<body>{told}<pre>{text}</pre></body></html>"
 
 
 def watch(make: Callable[[], str], files: Callable[[], Sequence[str]], report: Callable[[str], None], port: int = 0) -> None:

@@ -282,8 +282,8 @@ def assert_program(
             `"* f64"` (anything of float64), `"* f32[_,1000]"` with `_` for any size, `"add f32[...,3]"` for any number of them.
         lacks: what it must not have, likewise.
         at_most: a dict of what is counted and the number: how many equations of a kind, given as above; or `"equations"`, how
-            many in all; `"flops"`, `"transcendentals"` and `"bytes"`, what running it costs as `pb.cost` counts it: a loop as many
-            times as it has steps, if their number is known; `"largest"`, the bytes of the largest array.
+            many in all; `"flops"`, `"transcendentals"` and `"bytes"`, what running it costs as `pb.cost` counts it: a loop as
+            many times as it has steps, if their number is known; `"largest"`, the bytes of the largest array.
         at_least, exactly: likewise.
         apply: transformations of `f`, the first one first: `"grad,vmap"`. `args` are then those of the result.
         simplify: whether to look at what jit compiles, simplified: without what repeats what is there already.
