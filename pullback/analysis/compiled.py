@@ -13,7 +13,7 @@ from pullback.api.stages import Lowered
 from pullback.api.traced import call_paths, xpr
 from pullback.core.errors import PullbackError
 from pullback.core.trees import kind_of, unflatten
-from pullback.program.cost import cost
+from pullback.program.cost import Cost
 from pullback.program.program import Program
 from pullback.program.running import runs_of
 
@@ -75,8 +75,8 @@ def compiled_figures(taken: Taken, backend: bool | None, read: str = "cost_analy
         return None, f"it cannot be compiled here: {str(error).splitlines()[0]}"
 
 
-def in_words(found: Mapping[str, float] | None, why: str, program: Program) -> list[str]:
-    """What XLA counts, and why that is something else than our own count, if it is."""
+def in_words(found: Mapping[str, float] | None, why: str, program: Program, own: Cost) -> list[str]:
+    """What XLA counts, and why that is something else than our own count of a Program, if it is."""
     if found is None:
         return [] if why == "backend=False" else [f"XLA was not asked, since {why}"]
     figures = [
@@ -86,7 +86,6 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program) -> l
     ]
     parts = [f"{write(found[key]) if found[key] >= 0 else 'unknown'} {what}" for key, write, what in figures if key in found]
     lines = [f"compiled by XLA: {', '.join(parts)}"]
-    own = cost(program)
     if (own.flops, own.transcendentals, own.bytes) != tuple([found.get(key, 0.0) for key, *_ in figures]):
         lines.append("XLA counts what it has fused: values within a fusion never lie in memory, and some are computed twice")
         lines[-1] += "; of a loop it counts one step" if has_loops(program) else ""

@@ -15,7 +15,6 @@ from pullback.core.source import api_boundary
 from pullback.core.types import ArrayType
 from pullback.diagnose.replay import replay
 from pullback.program.cost import Cost, total
-from pullback.program.cost import cost as cost_of
 from pullback.program.program import Program
 
 MOST_ROWS = 24  # that are shown of a table; `rows` has all
@@ -121,7 +120,7 @@ class CostTable(Shown):
         self.equations = equations
         self.compiled = compiled
         measured = any([one.seconds is not None for one in equations])
-        self.total: Cost = total([one.cost for one in equations if not one.depth]) if measured else cost_of(program)
+        self.total: Cost = total([one.cost for one in equations if not one.depth])
         self.seconds = sum([one.seconds or 0.0 for one in equations if not one.holds]) if measured else None
         self.view = view
         self._why = why
@@ -233,7 +232,7 @@ class CostTable(Shown):
             notes.append(
                 f"time: on NumPy, one operation after the other, {duration(self.seconds)} in all; compiled code takes less"
             )
-        notes += in_words(self.compiled, self._why, self.program)
+        notes += in_words(self.compiled, self._why, self.program, self.total)
         cells = [_cells(row, self.view) for row in shown]
         strong = frozenset([i for i, row in enumerate(shown) if i + 1 < len(shown) and shown[i + 1].depth > row.depth])
         return [Table(self._title(), columns, cells, notes, strong).without_empty()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -58,25 +57,24 @@ Seen = Mapping[int, Ran]
 """Of a run, what is known of each equation that ran, by its id."""
 
 
-NOTHING = Cost()
-
-
-@dataclass
 class _Held:
     """A Program in all places where it is run.
 
     Attributes:
+        runs: of each equation that runs Programs, by its number, these. costs: what each equation costs, in all runs.
         times: how often it runs, if nothing was seen. open: whether that is not known. sizes: the mesh axes around it.
         seen: whether it ran where that was seen; then each of its equations is known by itself.
-        total: what its equations cost, in all runs.
     """
 
-    program: Program
-    times: int = 0
-    open: bool = False
-    sizes: Sizes = ()
-    seen: bool = False
-    total: Cost = NOTHING
+    def __init__(self, program: Program, ran: Seen) -> None:
+        self.program = program
+        found = [(number, runs_of(equation)) for number, equation in enumerate(program.equations)]
+        self.runs = {number: runs for number, runs in found if runs}
+        self.costs: list[Cost] = []
+        self.times = 0
+        self.open = False
+        self.sizes: Sizes = ()
+        self.seen = bool(ran) and any([equation.id in ran for equation in program.equations])
 
     def times_of(self, equation: Equation, ran: Seen) -> int:
         """How often one of its equations runs."""
@@ -99,25 +97,23 @@ def equation_costs(program: Program, ran: Seen = MappingProxyType({})) -> list[E
         [('scan', 1, 0, 15.0), ('sin', 5, 1, 15.0)]
     """
     held = _how_often(program, ran)
-    costs: dict[tuple[int, int], Cost] = {}  # by the Program and the number of the equation
-    for key, one in held.items():  # each after those that it runs
+    for one in held.values():  # each after those that it runs
         for number, equation in enumerate(one.program.equations):
-            runs, times = runs_of(equation), one.times_of(equation, ran)
-            if ran and runs:
-                counted = _counted(runs, equation, one.sizes, held)
-                costs[key, number] = total([_share(held[id(run.program)], run, times) for run in counted])
+            times = one.times_of(equation, ran)
+            if ran and number in one.runs:
+                counted = _counted(one.runs[number], equation, one.sizes, held)
+                one.costs.append(total([_share(held[id(run.program)], run, times) for run in counted]))
             else:
-                costs[key, number] = equation_cost(equation, one.sizes).times(times)
-        one.total = total([costs[key, number] for number, _ in enumerate(one.program.equations)])
+                one.costs.append(equation_cost(equation, one.sizes).times(times))
     met: set[int] = set()
 
     def walk(one: _Held, depth: int) -> Iterator[EquationCost]:
         met.add(id(one.program))
-        for number, equation in enumerate(one.program.equations):
-            runs, times = runs_of(equation), one.times_of(equation, ran)
-            own = costs[id(one.program), number]
+        is_open = one.open and not one.seen
+        for number, (equation, own) in enumerate(zip(one.program.equations, one.costs)):
+            runs = one.runs.get(number, ())
             seconds = ran[equation.id].seconds if equation.id in ran else None
-            yield _record(equation, times, one.open and not one.seen, depth, bool(runs), own, seconds)
+            yield _record(equation, one.times_of(equation, ran), is_open, depth, bool(runs), own, seconds)
             for run in runs:
                 if id(run.program) not in met:
                     yield from walk(held[id(run.program)], depth + 1)
@@ -133,7 +129,7 @@ def _counted(runs: list[Run], equation: Equation, sizes: Sizes, held: dict[int, 
 def _share(inner: _Held, run: Run, times: int) -> Cost:
     """What one of the equations that run a Program has of what that costs."""
     weight = times * (1 if run.steps is None else run.steps) * run.at_once
-    return inner.total.times(weight / inner.times) if inner.times else Cost()
+    return total(inner.costs).times(weight / inner.times) if inner.times else Cost()
 
 
 def _how_often(program: Program, ran: Seen) -> dict[int, _Held]:
@@ -141,18 +137,17 @@ def _how_often(program: Program, ran: Seen) -> dict[int, _Held]:
     held: dict[int, _Held] = {}
 
     def visit(one: Program) -> None:
-        for equation in one.equations:
-            for run in runs_of(equation):
-                if id(run.program) not in held:
-                    visit(run.program)
-        held[id(one)] = _Held(one, seen=any([equation.id in ran for equation in one.equations]))
+        made = _Held(one, ran)
+        for run in [run for runs in made.runs.values() for run in runs]:
+            if id(run.program) not in held:
+                visit(run.program)
+        held[id(one)] = made
 
     visit(program)
     held[id(program)].times = 1
     for one in reversed(held.values()):  # each before those that it runs
-        for equation in one.program.equations:
-            if not (runs := runs_of(equation)):
-                continue
+        for number, runs in one.runs.items():
+            equation = one.program.equations[number]
             times = one.times_of(equation, ran)
             for run in _counted(runs, equation, one.sizes, held):
                 inner = held[id(run.program)]

@@ -262,7 +262,7 @@ def test_a_loop_of_no_steps_and_static_arguments() -> None:
 
 
 def test_measuring_takes_values() -> None:
-    with pytest.raises(pb.errors.LeafError, match="argument x is the type .*, which has no values"):
+    with pytest.raises(pb.errors.LeafError, match=r"argument x is the type .*, which has no values"):
         pb.cost(running, pb.ArrayType((8, 8), "float32"), measure=True)
     with pytest.raises(TypeError, match="measure"):
         pb.cost(running, X, measure="time")  # type: ignore[arg-type]
