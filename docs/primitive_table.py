@@ -54,8 +54,9 @@ Everything that pullback computes is made of these operations. Each is one class
 - *computes*: on NumPy arrays. *compiles*: to StableHLO.
 - *forward* and *reverse*: what `jvp` and `grad` use. An operation that is *linear* in an operand is its own derivative there.
 - *batches*: what `vmap` uses. *Taylor*: what `jet` uses.
-- *operations*: floating-point operations for each element of the largest operand or result (a number), or in all (code, given
-  the types of operands and results). This is what `pb.cost` and the choice between synchronous and asynchronous programs count.
+- *operations*: operations on numbers for each element of the largest operand or result (a number), or in all (code, given the
+  types of operands and results); a value of a *transcendental* function takes so many. This is what `pb.cost` counts
+  ([more](costs.md)), and the choice between synchronous and asynchronous programs.
 """
 
 
@@ -160,8 +161,8 @@ def operations(primitive: Primitive) -> str:
     """The rule for costs: a number, or the code of a rule, if that is one expression."""
     cost = primitive.cost
     if not callable(cost):
-        return f"{cost:g}"
-    rule = getattr(cost, "func", cost)
+        return f"{cost:g} (transcendental)" if primitive.transcendental else f"{cost:g}"
+    rule = inspect.unwrap(getattr(cost, "func", cost))
     tree = ast.parse(textwrap.dedent(inspect.getsource(rule))).body[0]
     if isinstance(tree, ast.FunctionDef) and isinstance(tree.body[-1], ast.Return) and len(tree.body) <= 2:
         text = " ".join(f"{ast.unparse(statement)};" for statement in tree.body[:-1] if not isinstance(statement, ast.Expr))
@@ -216,7 +217,7 @@ def summary(found: Any) -> str:
     return re.split(r"(?<=[^A-Z .]\.) (?=[A-Z])", paragraph)[0]
 
 
-BESIDES = ("simplify", "sparsity", "axis_map", "prune", "depends", "across")
+BESIDES = ("simplify", "sparsity", "axis_map", "prune", "depends", "across", "traffic", "sent", "alias", "in_place")
 COLUMNS = {
     "takes": lambda p: f"`{p.kinds}`",
     "computes": computes,

@@ -5,6 +5,7 @@ The convention of batching: a batched value carries its batch axis first, always
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,7 @@ def in_reals(type: ArrayType, product: bool = True) -> int:
 def of_products(cost: Any) -> Any:
     """A cost rule of sums of products: as many operations as the rule says of real numbers, four times as many of others."""
 
+    @functools.wraps(cost)
     def rule(operands, results, **params):
         return cost(operands, results, **params) * (4 if kind(operands[0].dtype) == "c" else 1)
 
