@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import analysis, explore, pages, plan, tour, xpr
+from pullback.cli import analysis, diff, explore, pages, plan, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
-WELL, USERS_ERROR, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+WELL, USERS_ERROR, DIFFERENT, WRONG_USAGE, INTERRUPTED = 0, 1, 1, 2, 130
 
 XPR_HELP = """\
 Print the typed Program that a function of yours is for arguments of given
@@ -106,6 +106,16 @@ def make_parser() -> ArgumentParser:
     )
     explore.add_options(explored)
 
+    compared = commands.add_parser(
+        "diff",
+        help="how two Programs, or two functions of yours, differ",
+        description=diff.HELP,
+        epilog=diff.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    diff.add_options(compared)
+
     planned = commands.add_parser(
         "plan",
         help="what a step of yours takes on many devices, which need not be there",
@@ -125,7 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after `python -m pullback`; by default, those that the process was started with.
 
     Returns:
-        The exit code: 0; 1 if the user's own code raised an exception; 2 if the command line was wrong; 130 after Ctrl-C.
+        The exit code: 0; 1 if the user's own code raised an exception, or if `diff --exit-code` found a difference; 2 if the
+        command line was wrong; 130 after Ctrl-C.
 
     Example:
         >>> main(["xpr", "nowhere.py"])
@@ -144,6 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print_traceback(error.__cause__ or error, error.file)
         return USERS_ERROR
+    except diff.Differ:
+        return DIFFERENT
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough; Python must not complain at its end either
