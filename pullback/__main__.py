@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import plan, tour, xpr
+from pullback.cli import plan, replay, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -95,6 +95,16 @@ def make_parser() -> ArgumentParser:
     look.add_argument(
         "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
     )
+
+    replayed = commands.add_parser(
+        "replay",
+        help="a function of yours run operation by operation: its values, your lines in the debugger, NaN",
+        description=replay.HELP,
+        epilog=replay.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    replay.add_options(replayed)
 
     planned = commands.add_parser(
         "plan",

@@ -57,7 +57,7 @@ def show(options: Namespace) -> None:
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
-    check_arguments(function, types[: _count(applied, len(types))], options.function)
+    check_arguments(function, types[: count_of_arguments(applied, len(types))], options.function)
     try:
         _print(apply_transformations(function, applied), types, options)
     except Exception as error:
@@ -81,7 +81,7 @@ def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
         raise UsageError(str(error).replace("apply=", "--apply ", 1)) from None
 
 
-def _count(applied: Sequence[Applied], count: int) -> int:
+def count_of_arguments(applied: Sequence[Applied], count: int) -> int:
     """How many arguments a function takes if it takes `count` once it is transformed: jvp adds tangents, vjp a cotangent."""
     for one in reversed(applied):
         if one.name == "jvp" and count % 2:
