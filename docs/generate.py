@@ -1,6 +1,7 @@
-"""Writes the reference: a page for each namespace from its stub and docstrings, an index, and the list of what is not there.
+"""Writes the reference: a page for each namespace from its stub and docstrings, an index, what is not there, the primitives,
+and a page for each error class.
 
-python docs/generate.py           # write docs/reference/*.md and docs/absent.md
+python docs/generate.py           # write docs/reference/*.md, docs/errors/*.md, docs/absent.md and docs/primitives.md
 python docs/generate.py --check   # say which of them are out of date, and fail if there are any
 """
 
@@ -14,11 +15,17 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import error_pages
+import primitive_table
+
 import pullback as pb
 from pullback.core.absent import ABSENT
 
 DOCS = pathlib.Path(__file__).resolve().parent
 HEADINGS = re.compile(r"^(Arguments|Returns|Raises|Example|Attributes|Source|Sources):[ \n]?", re.MULTILINE)
+FOLDERS = ("reference", "errors")  # that hold nothing else
 NOTE = "<!-- Made by docs/generate.py from the docstrings: change those. -->\n\n"
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in "*_<>|"})
 
@@ -119,13 +126,17 @@ def pages() -> dict[pathlib.Path, str]:
         rows = [f"| {', '.join(f'`{name}`' for name in names.split())} | {prose(text)} |" for names, text in table.items()]
         absent.append("\n".join([f"## `{path}`\n", "| names | |", "|---|---|", *rows, ""]))
     found[DOCS / "absent.md"] = "\n".join(absent)
+    found[DOCS / "primitives.md"] = NOTE.replace("docstrings", "primitives") + primitive_table.page(prose)
+    for error in error_pages.classes():
+        found[DOCS / "errors" / f"{error.__name__}.md"] = error_pages.page(error)
     return found
 
 
 def outdated() -> list[str]:
     """The files that are not as they would be made now."""
     made = pages()
-    there = {*(DOCS / "reference").glob("*.md"), DOCS / "absent.md"}
+    there = {file for folder in FOLDERS for file in (DOCS / folder).glob("*.md")}
+    there |= {DOCS / "absent.md", DOCS / "primitives.md"}
     stale = [file for file in there | set(made) if not file.exists() or file.read_text() != made.get(file)]
     return sorted(str(file.relative_to(DOCS)) for file in stale)
 
@@ -133,8 +144,10 @@ def outdated() -> list[str]:
 if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit("\n".join(["out of date; run `python docs/generate.py`:", *outdated()]) if outdated() else 0)
-    (DOCS / "reference").mkdir(exist_ok=True)
-    for file in (DOCS / "reference").glob("*.md"):
-        file.unlink()
-    for file, text in pages().items():
+    made = pages()
+    for folder in FOLDERS:
+        (DOCS / folder).mkdir(exist_ok=True)
+        for file in set((DOCS / folder).glob("*.md")) - set(made):
+            file.unlink()
+    for file, text in made.items():
         file.write_text(text)

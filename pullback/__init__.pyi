@@ -21,6 +21,9 @@ from pullback import sharding as sharding
 from pullback import sparse as sparse
 from pullback import testing as testing
 from pullback import tree as tree
+from pullback.analysis.costs import cost as cost
+from pullback.analysis.memory import memory as memory
+from pullback.analysis.profile import profile as profile
 from pullback.api.callbacks import io_callback as io_callback
 from pullback.api.callbacks import pure_callback as pure_callback
 from pullback.api.compiled import cache_info as cache_info
@@ -83,9 +86,11 @@ from pullback.core.types import ArrayType as ArrayType
 from pullback.core.types import ShapeDtypeStruct as ShapeDtypeStruct
 from pullback.core.types import is_unknown as is_unknown
 from pullback.core.zero import ZERO as ZERO
+from pullback.diagnose.checking import checking as checking
 from pullback.diagnose.find_nan import find_nan as find_nan
 from pullback.diagnose.replay import replay as replay
 from pullback.engine.xla import register_platform as register_platform
+from pullback.explorer.explorer import explore as explore
 from pullback.lax import stop_gradient as stop_gradient
 from pullback.native.choice import native_mode as native_mode
 from pullback.numpy import fft as fft
@@ -104,5 +109,6 @@ from pullback.parallel.mapping import shard_map as shard_map
 from pullback.parallel.pmapping import pmap as pmap
 from pullback.program.program import Program as Program
 from pullback.program.provenance import named_scope as named_scope
+from pullback.testing.programs import assert_program as assert_program
 
 __version__: str

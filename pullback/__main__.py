@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import plan, replay, tour, xpr
+from pullback.cli import analysis, explore, pages, plan, replay, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
@@ -63,6 +63,10 @@ def make_parser() -> ArgumentParser:
     version = commands.add_parser("version", help="the versions of pullback and of what it stands on, and the devices")
     version.set_defaults(run=lambda options: show_versions())
 
+    explain = commands.add_parser("help", help="the page on an error class, as in: help ShapeError", description=pages.HELP)
+    explain.set_defaults(run=pages.show)
+    explain.add_argument("name", metavar="CLASS", nargs="?", help="an error class of pb.errors, pb.checks or pb.testing")
+
     look = commands.add_parser(
         "xpr",
         help="the Program of a function of yours, as it is or transformed",
@@ -72,9 +76,7 @@ def make_parser() -> ArgumentParser:
         allow_abbrev=False,
     )
     look.set_defaults(run=xpr.show)
-    look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function")
-    look.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
-    look.add_argument("--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first")
+    xpr.add_options(look)
     look.add_argument(
         "--show",
         choices=xpr.SHOWN,
@@ -82,19 +84,27 @@ def make_parser() -> ArgumentParser:
         help="the Program (this is the default), the StableHLO made of it, or what XLA's optimizer made of that",
     )
     look.add_argument("--sources", action="store_true", help="end each equation with the place of your line that it comes from")
-    look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour the sizes of axes")
-    look.add_argument(
-        "--argnums",
-        default="0",
-        metavar="N",
-        help="which arguments to differentiate with respect to, as in 1 or 0,1 (default: 0)",
+
+    for name, what in analysis.COMMANDS.items():
+        analyzed = commands.add_parser(
+            name,
+            help=what.help,
+            description=what.description,
+            epilog=what.examples,
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        what.add_options(analyzed)
+
+    explored = commands.add_parser(
+        "explore",
+        help="a page that shows what transformations do to a function of yours",
+        description=explore.HELP,
+        epilog=explore.EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    look.add_argument(
-        "--in-axes", default="0", metavar="AXES", help="which axes vmap maps, as in 1 or '(0, None)' (default: 0)"
-    )
-    look.add_argument(
-        "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
-    )
+    explore.add_options(explored)
 
     replayed = commands.add_parser(
         "replay",

@@ -239,7 +239,7 @@ def check_error(error: Error) -> None:
         >>> pb.checks.check_error(error)
         Traceback (most recent call last):
             ...
-        pullback.checks.CheckError: too small
+        pullback.checks.CheckError: too small...
     """
     if not isinstance(error, Error):
         raise TypeError(f"check_error takes the Error that a checkified function returns, but got {type(error).__name__}.")

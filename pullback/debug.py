@@ -1,22 +1,26 @@
-"""pb.debug: look at values while they are computed, inside any transformation."""
+"""pb.debug: look at values while they are computed, inside any transformation, and at how far long loops are."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import itertools
+import operator
 import re
 import string
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, TextIO
 
 from pullback.api.callbacks import OnTrees
+from pullback.api.functions import INTEGERS, check_flags
+from pullback.api.progress import Reported
 from pullback.control.callback import callback as callback_primitive
 from pullback.core.array import Array
 from pullback.core.errors import LeafError
 from pullback.core.lazy import lazy_module
+from pullback.core.progress import display
 from pullback.core.source import api_boundary, is_ours
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf, array_leaves, flatten, kind_of, register_node, unflatten
@@ -25,7 +29,7 @@ from pullback.program.equality import Keyed, param_key
 bdb = lazy_module("bdb")
 pdb = lazy_module("pdb")
 
-__all__ = ["breakpoint", "callback", "print"]
+__all__ = ["breakpoint", "callback", "print", "progress"]
 
 
 class Printer(Keyed):
@@ -230,6 +234,74 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
         (values if arrays else others)[name] = value
     leaves, structure = array_leaves(values, lambda: "variable")
     callback_primitive(*leaves, function=_Debugger(frame, structure, others, stdin=stdin, stdout=stdout))
+
+
+@api_boundary
+def progress(
+    loop: Any, *, label: str | None = None, total: int | None = None, every: int | None = None, show: bool = True
+) -> Any:
+    """A loop with a progress bar: `for x in pb.debug.progress(xs)` in Python, `pb.lax.scan(pb.debug.progress(step), ...)` in
+    compiled code, and so for `fori_loop`, `while_loop` and `map`.
+
+    Works in every transformation: under `vmap` a loop that all batch elements go through together has one bar, under `grad` the
+    bar shows the forward pass. A `scan`, or a `fori_loop` of known bounds, is compiled as a loop over blocks of `every` steps,
+    and takes some 5 us longer for each block; another loop takes some 0.1 us longer for each step, and is not run by the native
+    tier. Bars are drawn ten times a second at most, those of loops inside one another together: on a terminal on standard
+    error, in a notebook as a line of text; a log gets a line a minute, and one at the end. If an exception, Ctrl-C too, comes
+    out of the loop, its bar stays as it is, and the terminal is as before.
+
+    Arguments:
+        loop: an iterable; or a loop's body, that is given to the loop as it is returned. Python runs the former as it is: in
+            jit it shows how far tracing is, and where computations run on after their calls have returned, how far those are
+            that have been called.
+        label: what to call it; by default the name of the body.
+        total: how many steps there are, where the loop does not know: an iterable without a length, or a `while_loop`.
+        every: after how many steps to say how far it is; for a loop of a known number a hundredth of that by default, otherwise
+            32. Where there is a divisor of that number a little below, it is taken.
+        show: whether there is a bar at all.
+
+    Returns:
+        An iterator of the same values, or what the loop takes as its body.
+
+    Raises:
+        TypeError: `loop` is neither; or what was made of a body is called. ValueError: a `total` that is not the loop's own.
+
+    Example:
+        >>> import pullback as pb
+        >>> sum([x for x in pb.debug.progress([1.0, 2.0, 3.0], label="adding")])
+        6.0
+        >>> @pb.jit
+        ... def f(x):
+        ...     return pb.lax.fori_loop(0, 1000, pb.debug.progress(lambda i, x: x + 1.0, label="counting"), x)
+        >>> f(0.0)
+        1000.0:f32[]:cpu(0)
+    """
+    for name, value, least in (("total", total, 0), ("every", every, 1)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, INTEGERS) or value < least):
+            raise ValueError(f"debug.progress takes {name} as a number of steps, {least} or more, but got {value!r}.")
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"debug.progress takes label as a string, but got {label!r}.")
+    check_flags("debug.progress", show=show)
+    if not isinstance(loop, Reported) and hasattr(loop, "__iter__"):
+        return _items(loop, label or "", total, every or 1) if show else iter(loop)
+    if isinstance(loop, Reported) or not callable(loop):
+        raise TypeError(f"debug.progress takes an iterable, or a loop's body, a function, but got {loop!r}.")
+    return Reported(loop, label, total, every) if show else loop
+
+
+def _items(items: Iterable[Any], label: str, total: int | None, every: int) -> Iterator[Any]:
+    """The items, each of which is a step of what is shown."""
+    total = operator.length_hint(items) or None if total is None else total
+    row, done = object(), 0
+    display.begin(row, label, total, in_python=True)
+    try:
+        for item in items:
+            yield item
+            done += 1
+            if done % every == 0:
+                display.step(row, done)
+    finally:
+        display.end(row, done)
 
 
 def __dir__() -> list[str]:

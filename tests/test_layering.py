@@ -23,6 +23,7 @@ ABOVE: dict[str, set[str]] = {
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
     "native": {"core", "program", "engine", "stablehlo", "ops"},
     "api": {"core", "program", "ops", "transforms", "control", "engine", "native"},
+    "analysis": {"core", "program", "engine", "ops", "transforms", "control", "api"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api", "parallel"},
     "nn": {"core", "ops", "numpy", "lax", "random", "api"},
@@ -43,11 +44,12 @@ ABOVE: dict[str, set[str]] = {
     "data": set(),
     "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
-    "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
+    "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy", "export"},
+    "explorer": {"core", "program", "transforms", "control", "engine", "api", "diagnose"},
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},
-    "diagnose": {"core", "program", "engine", "ops", "transforms", "control", "numpy", "api"},
+    "diagnose": {"core", "program", "engine", "ops", "transforms", "control", "api", "numpy", "random"},
 }
 ANYTHING = {"__init__", "__main__", "cli", "compat"}  # they stand below everything else
 

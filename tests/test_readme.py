@@ -85,11 +85,14 @@ def setting(bits: int) -> int:
         return pnp.asarray(1.0).dtype.itemsize * 8
 
 
+COURSES = sorted(path.name for path in (ROOT / "docs/tutorials").glob("[0-9][0-9][0-9]-*.md"))
 SAID = {  # what stands around a number: what the number must be, and how far off a rounded one may be, in percent
     r"in (\d+) files": (lambda: len(CORE), 0),
     r"of about (\d+) lines": (lambda: lines(core_files()), 10),
     r"has about (\d+) lines": (lambda: lines(FILES), 10),
-    r"\): (\w+), each of which runs": (lambda: len(list((ROOT / "docs/tutorials").glob("[0-9]-*.md"))), 0),
+    r"\): (\w+) courses": (lambda: len(COURSES), 0),
+    r"from (\d+)": (lambda: int(COURSES[0][:3]), 0),
+    r" to (\d+), of pages that run": (lambda: int(COURSES[-1][:3]), 0),
     r"Python 3\.(\d+) or later": (lambda: int(re.search(r">=3\.(\d+)", (ROOT / "pyproject.toml").read_text())[1]), 0),
     r"switch for (\d+) bits": (lambda: setting(64), 0),
     r"numbers are (\d+) bits wide": (lambda: pnp.asarray(1.0).dtype.itemsize * 8, 0),

@@ -15,9 +15,10 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from pullback.api.dispatch import FastPath, Signature, forget_scalars
-from pullback.api.functions import Function, argument_name, check_callable, check_flags, chosen_arguments, global_name
+from pullback.api.functions import Function, check_callable, check_flags, chosen_arguments, global_name
+from pullback.api.history import CLOSED, FORGOTTEN, CallInfo, History, Noted, explained_miss
 from pullback.api.shardings import Shardings, Wanted, constrained, lying
-from pullback.api.signatures import differences
+from pullback.api.signatures import unhashable
 from pullback.api.stages import Compiled, Lowered, Traced, flags_of
 from pullback.api.traced import call_paths, trace, with_placeholders, write_back
 from pullback.control.call import bind_call
@@ -49,6 +50,7 @@ inspect = lazy_module("inspect")
 
 MAX_FAST_PATHS = 8  # signatures of one function
 MAX_SIGNATURES = 256  # of one function: each holds a Program and an executable, some 0.25 MB
+MAX_CHECKED = 32  # of those, that were traced in blocks that check: each block has its own
 
 Numbers = int | Sequence[int] | None
 Names = str | Iterable[str] | None
@@ -61,7 +63,7 @@ def _warn_of_signatures(fun: Function) -> None:
     warn(
         f"{describe(fun)} has been compiled for more than {MAX_SIGNATURES} signatures; the oldest are forgotten, and compiled"
         " again when they return. Pass what changes with every call as an array instead of as a static argument, and keep"
-        " shapes alike; PULLBACK_EXPLAIN_MISSES=1 prints what differs.",
+        " shapes alike; PULLBACK_EXPLAIN=1 prints what differs.",
         once=True,
     )
 
@@ -114,6 +116,8 @@ class Jitted(NativeCallable):
         self._shardings = shardings
         self._plain = not (self._static_numbers or self._static_names)
         self._signatures: Bounded[Any, Signature] = Bounded(MAX_SIGNATURES, functools.partial(_warn_of_signatures, fun))
+        self._checked: Bounded[Any, Signature] = Bounded(MAX_CHECKED)
+        self._history = History()
         self._take([])
         _instances[id(self)] = self
 
@@ -153,7 +157,9 @@ class Jitted(NativeCallable):
         executable = signature.compile()
         if axis_sizes() or isinstance(executable, Tiered) or (placement.several and not executable.spread):
             pass  # no short way looks at these, and none leads to what is to be replaced
-        elif self._enters(executable, signature) and executable.install(self, signature.makes_tuple):
+        elif current_mode().checks is not None:
+            pass  # nor to what holds in one block only
+        elif self._enters(executable, signature) and executable.install(self, signature.makes_tuple, self._history.calls):
             pass  # calls like this one do not come here any more
         elif (path := signature.fast_path(args, kwargs)) is not None:
             self._take([path, *[other for other in self._fast_paths if other is not path][: MAX_FAST_PATHS - 1]])
@@ -212,18 +218,24 @@ class Jitted(NativeCallable):
         types = lying(self._fun, values_of(leaves), wanted, paths)
         if placement.several and not any([isinstance(leaf, Tracer) for leaf in leaves]):
             options = placed(options, values_of(leaves), paths)
-        key = (structure, types, statics, current_mode(), axis_sizes(), options, given)
+        mode = current_mode()
+        key = (structure, types, statics, mode, axis_sizes(), options, given)
+        signatures = self._signatures if mode.checks is None else self._checked
         try:
-            found = self._signatures.get(key)
+            found = signatures.get(key)
         except (TypeError, ValueError):  # what arrays say that are compared
-            raise self._unhashable(args, kwargs) from None
-        if found is None:
+            numbers = _numbers(self._static_numbers, len(args))
+            raise unhashable(self._fun, numbers, self._static_names, args, kwargs) from None
+        if found is not None:
+            self._history.hit()
+        else:
+            noted = self._history.miss(key, list(signatures))  # at once: other threads may add to them
             if refuses_traces():
-                raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(key, paths())}{at_user_line()}")
-            if flag("PULLBACK_EXPLAIN_MISSES") if self._explain_misses is None else self._explain_misses:
-                print(self._explain(key, paths()))
+                raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(noted)}{at_user_line()}")
+            if flag("PULLBACK_EXPLAIN") if self._explain_misses is None else self._explain_misses:
+                print(self._explain(noted))
             elif explains_misses():
-                explain(f"TRACING CACHE MISS: {self._explain(key, paths())}")
+                explain(f"TRACING CACHE MISS: {self._explain(noted)}")
 
             def call(traced: Any) -> Any:
                 if wanted:
@@ -241,10 +253,21 @@ class Jitted(NativeCallable):
             donated = () if traced.captures else self._donated(*dynamic)
             program, out_structure = simplify(traced.program), traced.structure
             found = Signature(
-                program, captures, structure, statics, out_structure, donated, options, trees, refs, traced.written
+                program,
+                captures,
+                structure,
+                statics,
+                out_structure,
+                donated,
+                options,
+                trees,
+                refs,
+                traced.written,
+                self._history,
             )
+            noted.after = CLOSED if found.captures else FORGOTTEN
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only
-                found = self._signatures.setdefault(key, found)
+                found = signatures.setdefault(key, found)
         return leaves, found
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -281,40 +304,35 @@ class Jitted(NativeCallable):
         """How error messages call each leaf of a call's dynamic arguments."""
         return call_paths(self._fun, args, kwargs, self._trees_taken)
 
-    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StaticArgumentError:
-        numbers = sorted(_numbers(self._static_numbers, len(args)))
-        statics = [(argument_name(self._fun, i), args[i]) for i in numbers if i < len(args)]
-        for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in self._static_names]:
-            if isinstance(value, Tracer):
-                return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, but is a traced value of {value.owner.describe()}: it"
-                    f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
-                )
-            try:
-                hash(value)
-            except TypeError:
-                return StaticArgumentError(
-                    f"Argument {name} of {describe(self._fun)} is static, so it must be hashable, but it is of type"
-                    f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
-                    " mutable one; or do not make it static, if it holds arrays."
-                )
-        return StaticArgumentError(
-            f"An argument of {describe(self._fun)} has a static part (a dataclass's field that is marked as static, or the"
-            " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
-            " leaves."
-        )
-
     # ---- why a call was not found ----
 
-    def _explain(self, key: Any, paths: list[str]) -> str:
-        """What makes a call's signature differ from the nearest one that was seen."""
-        name = f"jit of {describe(self._fun)}"
-        seen = list(self._signatures)  # at once: other threads may add to them
-        if not seen:
-            return f"{name}: traced, since it is called for the first time."
-        nearest = min([differences(self._fun, one, key, paths, self._trees_taken) for one in seen], key=len)
-        listed = "\n  ".join(dict.fromkeys(nearest))
-        return f"{name}: traced again, since no earlier call is like this one. Compared with the nearest:\n  {listed}"
+    def _explain(self, noted: Noted) -> str:
+        """Why a call had to be traced, in words."""
+        return f"jit of {describe(self._fun)}: {explained_miss(self._fun, noted, self._trees_taken)}"
+
+    def cache_info(self) -> CallInfo:
+        """What became of the calls of this function: how many found what was traced for their signature, and why others had to
+        be traced.
+
+        Returns:
+            A record, which prints as text: `hits`, calls that found their signature; `misses`, those that were traced; `size`,
+            signatures that are kept; and `explained`, of the last 64 misses the `reason`, the `signature`, the `nearest` one,
+            and the `differences` by argument path.
+
+        Example:
+            >>> import pullback as pb
+            >>> f = pb.jit(lambda x, n: x**n, static_argnums=1)
+            >>> for x, n in ((3.0, 2), (4.0, 2), (4.0, 3), ([4.0], 3)):
+            ...     y = f(pb.numpy.asarray(x), n)
+            >>> print(f.cache_info())
+            1 hits, 3 misses, 3 signatures kept
+            miss 1, (x: f32[], n=2): traced, since it is called for the first time.
+            miss 2, (x: f32[], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
+              static argument n: was 2, is now 3
+            miss 3, (x: f32[1], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
+              argument x: was f32[], is now f32[1]
+        """
+        return self._history.info(self._fun, len(self._signatures) + len(self._checked), self._trees_taken)
 
     # ---- ahead of time ----
 
@@ -446,7 +464,9 @@ class Jitted(NativeCallable):
             >>> f.clear_cache()
         """
         retire(self)
+        self._history = History()
         self._signatures.clear()
+        self._checked.clear()
         self._take([])
 
 
@@ -582,7 +602,7 @@ def jit(
             A warning names those that no result is like. In other transformations nothing is donated.
         show_graph: print the StableHLO and the optimized program when a signature is first compiled.
         quick: compile at a low optimization level: sooner done, slower to run.
-        explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN_MISSES` is set.
+        explain_misses: print why a call had to be traced; by default, whether `PULLBACK_EXPLAIN` is set.
         inline: where an outer function is traced, put the operations in the place of the call.
         keep_unused: give the compiled program arguments that the function does not use, too.
         compiler_options: options of XLA's with their values, as in XLA_FLAGS but for this function alone.

@@ -21,7 +21,7 @@ from pullback.api.functions import (
     standing_for,
     trees_of,
 )
-from pullback.api.loops import map as loop_over
+from pullback.api.scans import map as loop_over
 from pullback.api.tangents import tangent_result
 from pullback.api.traced import trace, with_placeholders
 from pullback.api.user_rules import RuleFunctions, UserRules

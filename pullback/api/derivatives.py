@@ -34,6 +34,7 @@ from pullback.core.array import Array, PlacedArray, is_deleted
 from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
+from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.trees import TreeDef, kind_of, register_node, unflatten
@@ -100,7 +101,7 @@ def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Seq
 class LinearizedCall:
     """A call of a user's function, linearized in those leaves of its chosen arguments that have derivatives."""
 
-    __slots__ = ("active", "flat", "linearized", "result", "types")
+    __slots__ = ("active", "flat", "linearized", "result", "types", "what")
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class LinearizedCall:
         holomorphic: bool = False,
         allow_int: bool | None = True,
     ) -> None:
-        self.flat = flat
+        self.what, self.flat = what, flat
         self.types = [type_of(leaf) for leaf in flat.leaves]
         self.active = [is_inexact(type.dtype) for type in self.types]
         check_inputs(what, flat, self.types, self.active, holomorphic, allow_int)
@@ -153,7 +154,12 @@ class LinearizedCall:
 
     def gradient_leaves(self, cotangents: Sequence[Any]) -> list[Any]:
         """The cotangents of the chosen arguments' leaves, as the user gets them."""
-        return _gradient_leaves(self.types, self.active, self.pull(cotangents))
+        found = self.pull(cotangents)
+        if (checks := current_mode().checks) is not None:
+            given = iter(found)
+            leaves = [next(given) if active else None for active in self.active]
+            checks.gradients(self.what, self.flat.function, self.flat.paths, leaves)
+        return _gradient_leaves(self.types, self.active, found)
 
 
 def _gradient_leaves(types: Sequence[ArrayType], active: Sequence[bool], found: Sequence[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.api.history import History
 from pullback.api.spread import found_on_mesh, lay_on_mesh, made_on_mesh
 from pullback.core.array import Array, from_python, host_of, truths
 from pullback.core.axes import axes_around
@@ -56,6 +57,7 @@ class Signature:
         donated: which leaves are donated; empty if none are.
         trees: what kind of trees there are.
         refs, written: the Refs that the function closes over, and those of them that it writes to.
+        history: where calls are counted.
     """
 
     program: Program
@@ -68,6 +70,7 @@ class Signature:
     trees: Trees = OWN_TREES
     refs: Sequence[Ref] = ()
     written: Sequence[Ref] = ()
+    history: History | None = None
     executable: Executable | None = None
     fast_paths: Bounded[Any, FastPath | None] | None = None  # by what the leaves are; made of the second call on
 
@@ -172,7 +175,7 @@ class FastPath:
 def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     """The fast path for calls with leaves like these; None if it has arguments for which there is none."""
     executable = signature.compile()
-    if (call := executable.call_or(MISS)) is not None:
+    if (call := executable.call_or(MISS, signature.history and signature.history.calls)) is not None:
         return _native_path(call, signature)
     inlined = executable.inlined()
     if inlined is None or len(leaves) != len(signature.program.input_types):  # some are arrays of dtype float0
@@ -181,7 +184,12 @@ def _fast_path(leaves: list[Any], signature: Signature) -> FastPath | None:
     if finding is None:
         return None
     (found, lent, scope), (built, made) = finding, _building(signature, executable.result_class, inlined[0])
-    return _assembled(signature, found, [built[0], *lent, *built[1:]], scope | made | inlined[1], bool(lent))
+    counting: list[str] = []
+    if signature.history is not None:
+        counting, scope["hit"] = ["hit()"], signature.history.hit
+    return _assembled(
+        signature, found, [built[0], *lent, *built[1:-1], *counting, built[-1]], scope | made | inlined[1], bool(lent)
+    )
 
 
 def _assembled(signature: Signature, found: list[str], run: list[str], names: dict[str, Any], borrows: bool) -> FastPath:

@@ -1,11 +1,21 @@
-"""How the signatures of two calls of a jitted function differ, in words."""
+"""How the signatures of two calls of a jitted function differ, and what is wrong with static arguments, in words."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Sequence
+from operator import ne
+from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name
-from pullback.core.trees import OWN_TREES, TreeDef, Trees
+from pullback.core.errors import StaticArgumentError
+from pullback.core.lazy import lazy_module
+from pullback.core.modes import Mode
+from pullback.core.source import describe
+from pullback.core.tracing import Tracer
+from pullback.core.trees import OWN_TREES, TreeDef, Trees, structure_paths
+from pullback.core.types import ArrayType
+
+dataclasses = lazy_module("dataclasses")
 
 
 def static_text(key: Any) -> str:
@@ -47,23 +57,139 @@ def _statics_by_name(fun: Function, statics: Any) -> dict[str, tuple[Any, str]]:
     }
 
 
-def differences(fun: Function, seen: Any, new: Any, paths: list[str], trees: Trees = OWN_TREES) -> list[str]:
-    """How two signature keys differ, in words."""
+class Change(NamedTuple):
+    """One thing in which the signature of a call differs from an earlier one.
+
+    Attributes:
+        kind: "structure", "shape", "dtype", "weak", "sharding", "static value", "mode", "axes", "devices", "options", "refs".
+        argument: the path of the argument; empty where the change is in none.
+        text: the change in words.
+    """
+
+    kind: str
+    argument: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def call_leaves(fun: Function, structure: TreeDef, trees: Trees = OWN_TREES) -> list[str]:
+    """How error messages call each leaf of a call's arguments, given the structure of `(args, kwargs)`."""
+    (_, _, positional), (_, keys, named) = map(trees.node, structure.children())
+    parts = [(argument_name(fun, i), child) for i, child in enumerate(positional)] + list(zip(keys, named))
+    return [path for name, child in parts for path in structure_paths(child, name)]
+
+
+def differ(one: Any, other: Any) -> bool:
+    """Whether two keys of static arguments differ. The user's own comparison is asked only where their hashes are equal, and
+    what it cannot compare differs."""
+    try:
+        return hash(one) != hash(other) or bool(one != other)
+    except (TypeError, ValueError):
+        return True
+
+
+def distance(seen: tuple[Any, ...], new: tuple[Any, ...]) -> int:
+    """How far apart two signature keys are: how many things differ; the number of leaves counts where the structure does."""
+    others: int = differ(seen[2], new[2]) + len(_changed_fields(seen[3], new[3])) + sum(map(ne, seen[4:], new[4:]))
+    if seen[0] != new[0]:
+        return (1 + others) * (1 + len(seen[1]) + len(new[1]))
+    return others + sum([_types_differ(a, b) for a, b in zip(seen[1], new[1]) if a is not b])
+
+
+def _types_differ(a: ArrayType, b: ArrayType) -> int:
+    return (a.shape != b.shape) + (a.dtype != b.dtype) + (a.weak != b.weak) or 1
+
+
+def _type_change(path: str, a: ArrayType, b: ArrayType) -> Change:
+    same = {"shape": a.shape == b.shape, "dtype": a.dtype == b.dtype, "weak": a.weak == b.weak}
+    kind = next((kind for kind, alike in same.items() if not alike), "sharding")
+    hint = ""
+    if kind == "weak":
+        weak, strong = ("was", "is now") if a.weak else ("is now", "was")
+        hint = f": it {weak} weak, as Python's numbers are, and {strong} not"
+    return Change(kind, path, f"argument {path}: was {a}, is now {b}{hint}")
+
+
+def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) -> list[Change]:
+    """How two signature keys differ."""
     before, now = [_statics_by_name(fun, key[2]) for key in (seen, new)]
     absent = (None, "not passed")
     pairs = {name: (before.get(name, absent), now.get(name, absent)) for name in {**before, **now}}
-    statics = [f"static argument {name}: was {a[1]}, is now {b[1]}" for name, (a, b) in pairs.items() if a[0] != b[0]]
+    statics = [
+        Change("static value", name, f"static argument {name}: was {a[1]}, is now {b[1]}")
+        for name, (a, b) in pairs.items()
+        if differ(a[0], b[0])
+    ]
+    found: list[Change] = []
+    if seen[0] == new[0]:
+        changed = [(i, a, b) for i, (a, b) in enumerate(zip(seen[1], new[1])) if a is not b]
+        paths = call_leaves(fun, new[0], trees) if changed else []
+        found += [_type_change(paths[i], a, b) for i, a, b in changed]
+    found += statics
     if seen[0] != new[0]:
         moved = [[which for part in key[2] for which, _ in part] for key in (seen, new)]  # which the structure shows as well
         if moved[0] == moved[1]:
-            statics.append(f"argument {argument_differs(fun, new[0], seen[0], 'before it was', trees)}")
-        return statics * (1 + len(seen[1]) + len(new[1]))
-    found = [f"argument {path}: was {a}, is now {b}" for path, a, b in zip(paths, seen[1], new[1]) if a is not b]
-    found += statics
-    if seen[3] != new[3]:
-        found.append(f"the mode (default_bits): was {seen[3]}, is now {new[3]}")
+            text = argument_differs(fun, new[0], seen[0], "before it was", trees)
+            found.append(Change("structure", text.partition(" ")[0], f"argument {text}"))
+    if seen[3] is not new[3]:
+        found.append(Change("mode", "", f"the mode: {mode_change(seen[3], new[3])}"))
     if seen[4] != new[4]:
-        found.append(f"named axes: were {dict(seen[4])}, are now {dict(new[4])}")
+        found.append(Change("axes", "", f"named axes: were {dict(seen[4])}, are now {dict(new[4])}"))
     if seen[5] != new[5]:
-        found.append(f"device: was {seen[5].device}, is now {new[5].device}")
-    return found
+        found.append(_options_change(seen[5], new[5]))
+    if seen[6] != new[6]:
+        found.append(Change("refs", "", "other arguments are Refs"))
+    return list(dict.fromkeys(found))
+
+
+_MODES = {"bits": "default_bits", "native": "native_mode", "checks": "pb.checking"}  # what users write for a field
+
+
+def mode_change(seen: Mode, new: Mode) -> str:
+    """How two modes differ, in words."""
+    changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in _changed_fields(seen, new)]
+    return "; ".join([f"{name} was {a!r}, is now {b!r}" for name, a, b in changed])
+
+
+def _changed_fields(seen: Mode, new: Mode) -> list[str]:
+    return [] if seen is new else [name for name in Mode.fields if getattr(seen, name) != getattr(new, name)]
+
+
+def _options_change(seen: Any, new: Any) -> Change:
+    """How the options of compilation differ: most often in where the arguments are."""
+    if seen.device != new.device:
+        return Change("devices", "", f"device: was {seen.device}, is now {new.device}")
+    changed = [(one.name, getattr(seen, one.name), getattr(new, one.name)) for one in dataclasses.fields(seen)]
+    return Change("options", "", "; ".join([f"{name}: was {a!r}, is now {b!r}" for name, a, b in changed if a != b]))
+
+
+def unhashable(
+    fun: Function, numbers: Collection[int], names: Collection[str], args: Sequence[Any], kwargs: dict[str, Any]
+) -> StaticArgumentError:
+    """The error for a call of which a static argument, or a static part of another one, cannot be hashed or compared.
+
+    Arguments:
+        numbers, names: the static arguments: numbers of those given by position, and names of those given by name.
+    """
+    statics = [(argument_name(fun, i), args[i]) for i in sorted(numbers) if i < len(args)]
+    for name, value in statics + [(name, kwargs[name]) for name in sorted(kwargs) if name in names]:
+        if isinstance(value, Tracer):
+            return StaticArgumentError(
+                f"Argument {name} of {describe(fun)} is static, but is a traced value of {value.owner.describe()}: it"
+                f" has no value yet. Do not make it static; or, for this value to be known here, {value.cure()}."
+            )
+        try:
+            hash(value)
+        except TypeError:
+            return StaticArgumentError(
+                f"Argument {name} of {describe(fun)} is static, so it must be hashable, but it is of type"
+                f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
+                " mutable one; or do not make it static, if it holds arrays."
+            )
+    return StaticArgumentError(
+        f"An argument of {describe(fun)} has a static part (a dataclass's field that is marked as static, or the"
+        " metadata of pb.tree.register_node) that cannot be hashed or compared. Arrays are no static parts: make them"
+        " leaves."
+    )

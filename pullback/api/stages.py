@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from pullback.api.dispatch import Signature
@@ -27,7 +27,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.tree_forms import tree_data
 from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.compile import lower_to_text
+from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.partition import mesh_of
 from pullback.engine.shipping import ship
@@ -94,6 +94,17 @@ class _AheadOfTime:
             (f32[3],)
         """
         return self.program.input_types
+
+    @property
+    def donated(self) -> tuple[bool, ...]:
+        """For each leaf of the arguments, whether its memory may be taken for results.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.jit(lambda x, y: x + y, donate_argnums=0).trace(1.0, 2.0).donated
+            (True, False)
+        """
+        return self._signature.donated or (False,) * len(self.in_types)
 
     @property
     def out_tree(self) -> TreeDef:
@@ -247,6 +258,22 @@ class Lowered(_AheadOfTime):
         signature.compile()
         compiled: Compiled = self._jitted._stages[2](self._jitted, signature)
         return compiled
+
+
+def leaves_of(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arrays of a call that a function was lowered for."""
+    signature = lowered._signature
+    _, dynamic = lowered._jitted._split(args, kwargs)
+    found: list[Any] = signature.trees.array_leaves(signature.trees.without_float0(dynamic), lambda: "argument")[0]
+    return found
+
+
+def numbered_run(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[[], Sequence[Any]], str]:
+    """The program that a call would run, compiled to be profiled: what runs it on these arguments, which it leaves as they are,
+    and its text, in which each operation has the id of the equation that it comes from."""
+    leaves = leaves_of(lowered, args, kwargs)
+    executable, text = numbered_executable(lowered.program, lowered._signature.options)
+    return lambda: executable(leaves), text
 
 
 class Compiled(_AheadOfTime):

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
+from pullback.api.large import note_size
 from pullback.core.array import Array, ShardedArray, copied, find_converter, placed_type
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
@@ -114,22 +115,28 @@ def trace(
         return known
     call = fun if call is None else call
     kind = kind_of(fun) if trees is None else trees
-    result: list[TreeDef] = []
-
-    def flat(*leaves: Any) -> list[Any]:
-        out = kind.without_float0(call(*trees_of(structures, leaves)))
-        outs, structure = kind.array_leaves(out, lambda: returned_by(fun), keep_out=OUT_OF_RESULTS)
-        result.append(structure)
-        return outs
-
     name, arguments = name_of(fun), paths() if callable(paths) else paths
-    used: list[Ref] | None = [] if refs else None
+
+    def record() -> Traced:
+        result: list[TreeDef] = []
+
+        def flat(*leaves: Any) -> list[Any]:
+            out = kind.without_float0(call(*trees_of(structures, leaves)))
+            outs, structure = kind.array_leaves(out, lambda: returned_by(fun), keep_out=OUT_OF_RESULTS)
+            result.append(structure)
+            return outs
+
+        used: list[Ref] | None = [] if refs else None
+        given: dict[str, Any] = {"described": fun, "arguments": arguments, "transformation": transformation, "refs": used}
+        program, captures = stage(flat, types, name=name, **given)
+        return Traced(program, captures, result[0], used or ())
+
     started, values = perf_counter(), copied.count
-    given: dict[str, Any] = {"described": fun, "arguments": arguments, "transformation": transformation, "refs": used}
-    program, captures = stage(flat, types, name=name, **given)
+    checks = current_mode().checks
+    traced = record() if checks is None else checks.trace(transformation, fun, arguments, record)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
-    traced = Traced(program, captures, result[0], used or ())
-    if not captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, is good for this call only
+    note_size(transformation, fun, traced.program)
+    if not traced.captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, serves this call only
         kept[key] = traced
     return traced
 

@@ -19,11 +19,12 @@ import inspect
 import re
 import sys
 import traceback
-from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.api.applied import Applied, apply_transformations, transformations
@@ -49,23 +50,79 @@ def show(options: Namespace) -> None:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
+    if options.sources and options.show != "program":
+        raise UsageError("--sources goes with --show program only.")
+    with transformed(options) as (function, types):
+        _print(function, types, options)
+
+
+def add_options(look: ArgumentParser) -> None:
+    """The options that say which function is looked at, for arguments of which types, and how it is transformed."""
+    look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function")
+    look.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
+    look.add_argument("--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first")
+    look.add_argument(
+        "--argnums",
+        default="0",
+        metavar="N",
+        help="which arguments to differentiate with respect to, as in 1 or 0,1 (default: 0)",
+    )
+    look.add_argument(
+        "--in-axes", default="0", metavar="AXES", help="which axes vmap maps, as in 1 or '(0, None)' (default: 0)"
+    )
+    look.add_argument(
+        "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
+    )
+    look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="whether to write in colour")
+
+
+class Asked(NamedTuple):
+    """What a command is asked to look at.
+
+    Attributes:
+        function: the user's. applied: the transformations, the first one first. types: those of the result's arguments.
+        file: that of the function.
+    """
+
+    function: Function
+    applied: list[Applied]
+    types: list[Any]
+    file: str
+
+
+@contextmanager
+def asked(options: Namespace) -> Iterator[Asked]:
+    """What options name. In the block it is used; errors of the user's own code there are told from others.
+
+    Arguments:
+        options: what `add_options` added.
+
+    Raises:
+        UsageError: something in the options is wrong.
+        UserError: the user's function raised an exception.
+    """
     argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
     in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
     applied = parse_apply(options.apply, argnums, in_axes)
-    if options.sources and options.show != "program":
-        raise UsageError("--sources goes with --show program only.")
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
     function = fix(found, dict(static_argument(text) for text in options.static))
     check_arguments(function, types[: count_of_arguments(applied, len(types))], options.function)
     try:
-        _print(apply_transformations(function, applied), types, options)
+        yield Asked(function, applied, types, file)
     except Exception as error:
         if in_file(error, file):
             raise UserError(file) from error
         if isinstance(error, pb.errors.PullbackError):
             raise UsageError(one_line(str(error))) from None
         raise
+
+
+@contextmanager
+def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
+    """As `asked`: the transformed function, and the types of its arguments."""
+    with asked(options) as found:
+        yield apply_transformations(found.function, found.applied), found.types
 
 
 def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:

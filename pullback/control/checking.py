@@ -20,6 +20,7 @@ from pullback.control.holder import bind_holder, held_by
 from pullback.core.array import Array, HostArray, as_array, host_of
 from pullback.core.axes import youngest_owner
 from pullback.core.dtypes import INT32, is_inexact
+from pullback.core.error_pages import Explained
 from pullback.core.source import Source, at_line, user_source
 from pullback.core.tracing import bind, bind_at, staging, type_of
 from pullback.ops.arithmetic import div, rem
@@ -39,50 +40,97 @@ from pullback.transforms.derive import stage_closed
 from pullback.transforms.stage import replay
 
 
-class CheckError(ValueError):
-    """A check failed.
+class CheckError(Explained, ValueError):
+    """A check failed: one of `pb.checks.check`, whose message is the user's own, or one that `checkify` made.
 
-    Example:
-        >>> pb.checks.check(pnp.array(1.0) > 2.0, "too small")
+    In compiled code a check cannot raise. `checkify` carries the error out as a value, which `throw` raises.
+
+    Fails:
+        >>> import pullback as pb
+        >>> def root(x):
+        ...     pb.checks.check(x >= 0.0, "x is {}, which has no real root", x)
+        ...     return pb.numpy.sqrt(x)
+        >>> error, result = pb.checks.checkify(pb.jit(root))(-1.0)
+        >>> error.throw()
         Traceback (most recent call last):
             ...
-        pullback.checks.CheckError: too small
+        pullback.checks.CheckError: x is -1.0, which has no real root...
+
+    Cure: values that the check lets pass; here a clipped one.
+        >>> error, result = pb.checks.checkify(pb.jit(root))(pb.numpy.maximum(-1.0, 0.0))
+        >>> error.throw()
+        >>> result
+        0.0:f32[]:cpu(0)
     """
 
     __module__ = "pullback.checks"
 
 
 class NaNError(CheckError):
-    """An operation made NaN.
+    """An operation made NaN, where `checkify` looks for it: errors="nan" or "float".
 
-    Example:
-        >>> error, _ = pb.checks.checkify(pnp.log, errors=["nan"])(-1.0)
-        >>> error.get().startswith("NaN made by log")
-        True
+    Fails: a logarithm of a negative number.
+        >>> import pullback as pb
+        >>> error, _ = pb.checks.checkify(pb.numpy.log, errors=["nan"])(-1.0)
+        >>> error.throw()
+        Traceback (most recent call last):
+            ...
+        pullback.checks.NaNError: NaN made by log...
+
+    Cure: keep the operand where the operation is defined. A `where` behind the operation hides the NaN from the result alone;
+    one before it keeps it out of the derivative too.
+        >>> safe = lambda x: pb.numpy.log(pb.numpy.where(x > 0.0, x, 1.0))
+        >>> error, result = pb.checks.checkify(safe, errors=["nan"])(-1.0)
+        >>> error.throw()
+        >>> result
+        0.0:f32[]:cpu(0)
     """
 
     __module__ = "pullback.checks"
 
 
 class DivisionError(CheckError):
-    """A divisor is zero.
+    """A divisor is zero, where `checkify` looks for it: errors="division" or "float".
 
-    Example:
-        >>> error, _ = pb.checks.checkify(lambda x: 1.0 / x, errors=["division"])(pnp.array(0.0))
-        >>> error.get().startswith("division by zero in div")
-        True
+    Fails:
+        >>> import pullback as pb
+        >>> error, _ = pb.checks.checkify(lambda x: 1.0 / x, errors=["division"])(pb.numpy.array(0.0))
+        >>> error.throw()
+        Traceback (most recent call last):
+            ...
+        pullback.checks.DivisionError: division by zero in div...
+
+    Cure: another divisor where it would be zero.
+        >>> safe = lambda x: 1.0 / pb.numpy.where(x == 0.0, 1.0, x)
+        >>> error, result = pb.checks.checkify(safe, errors=["division"])(pb.numpy.array(0.0))
+        >>> error.throw()
+        >>> result
+        1.0:f32[]:cpu(0)
     """
 
     __module__ = "pullback.checks"
 
 
 class OutOfBoundsError(CheckError):
-    """An index is out of bounds.
+    """A traced index is out of bounds, where `checkify` looks for it: errors="index".
 
-    Example:
-        >>> error, _ = pb.checks.checkify(pb.jit(lambda x, i: x[i]), errors=["index"])(pnp.zeros(3), 5)
-        >>> error.get().startswith("out-of-bounds indexing: index 5 along axis 0 with size 3")
-        True
+    Without a check, a traced index that is out of bounds reads the nearest element, and an update there is left out. An index
+    that is known is an IndexError.
+
+    Fails:
+        >>> import pullback as pb
+        >>> pick = pb.jit(lambda x, i: x[i])
+        >>> error, _ = pb.checks.checkify(pick, errors=["index"])(pb.numpy.zeros(3), 5)
+        >>> error.throw()
+        Traceback (most recent call last):
+            ...
+        pullback.checks.OutOfBoundsError: out-of-bounds indexing: index 5 along axis 0 with size 3...
+
+    Cure: an index of an element that there is; or a mode, which says what an index past the end means.
+        >>> error, result = pb.checks.checkify(pick, errors=["index"])(pb.numpy.zeros(3), 2)
+        >>> error.throw()
+        >>> pb.jit(lambda x, i: x.at[i].get(mode="fill", fill_value=-1.0))(pb.numpy.zeros(3), 5)
+        -1.0:f32[]:cpu(0)
     """
 
     __module__ = "pullback.checks"
@@ -93,7 +141,6 @@ Tell = Callable[[CheckError], None]
 
 _DIVIDING = (div, rem, floor_divide, remainder)
 _SCATTERS = (scatter, scatter_add, scatter_mul, scatter_min, scatter_max)
-_MOVING = (gather, scatter, dynamic_slice, dynamic_update_slice, select)  # besides those that cost nothing
 
 
 class Told(Keyed):
@@ -283,7 +330,7 @@ class Checking(Recorder):
             if "division" in self.kinds and primitive in _DIVIDING:
                 self.look(ZeroDivisor(primitive.name, self.source()), args[1:])
             out = bind_at(owner, primitive, args, params)
-            if "nan" in self.kinds and args and primitive.cost.__class__ is int and primitive.cost and primitive not in _MOVING:
+            if "nan" in self.kinds and args and primitive.cost != 0 and primitive is not select:  # the others move elements
                 for value in out if primitive.multiple_results else (out,):
                     if is_inexact(type_of(value).dtype):
                         self.look(NotANumber(primitive.name, self.source()), [value])

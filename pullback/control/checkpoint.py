@@ -5,7 +5,8 @@ forward one returns only those intermediate values that a policy says to keep, a
 residuals again, from the inputs and the kept values. The second computation is inside the operation that transposition turns
 around, so compiled code frees the memory in between; an optimization barrier keeps XLA from merging it with the first.
 
-An operation with an effect is never repeated: its results are kept, whatever the policy.
+An operation with an effect is never repeated: its results are kept, whatever the policy. Progress is an exception: it is said
+once, and what is computed again says nothing of it.
 Source of the idea: Griewank and Walther, Algorithm 799: Revolve, ACM Trans. Math. Software 26 (2000).
 """
 
@@ -21,6 +22,7 @@ import numpy as np
 from pullback.control.call import inlined
 from pullback.control.holder import Halves, Holder, Wiring, bind_holder, in_halves
 from pullback.control.kept import Kept, kept_in, used_inputs
+from pullback.control.progress import silent
 from pullback.core.primitive import Primitive, Rules, primitive
 from pullback.core.types import ArrayType
 from pullback.ops.contract import dot_general
@@ -156,14 +158,17 @@ def to_recompute(kept: Kept, wanted: Sequence[Atom]) -> tuple[list[Variable], li
         outs = [out for out in equation.outputs if out in needed]
         if not outs:
             continue
-        if values.issuperset(outs) or has_effect(equation):
+        quiet = silent(equation)
+        if quiet is None or values.issuperset(outs) or has_effect(quiet):
             saved += outs
             continue
         again = kept.again.get(equation)
+        if again is not None:
+            again = silent(again)
         if again is not None:  # it takes what is kept of the equation itself
             again = pruned(again, [out in needed and out not in values for out in again.outputs])
             saved += [out for out in equation.outputs if out in values and (out in needed or out in again.inputs)]
-        equations.append(again or equation)
+        equations.append(again or quiet)
         needed.update(atom for atom in equations[-1].inputs if isinstance(atom, Variable))
     made_again = {out for equation in equations for out in equation.outputs}
     return [variable for variable in reversed(saved) if variable not in made_again], equations[::-1]
@@ -224,7 +229,7 @@ class Budget:
         everything = {out for equation in program.equations for out in equation.outputs}
         if _bytes(to_recompute(Kept(program, {}, everything), wanted)[0]) <= self.bytes:
             return everything
-        costs = {equation: equation_cost(equation).flops for equation in program.equations}
+        costs = {equation.id: equation_cost(equation).work for equation in program.equations}
         kept: set[Variable] = set()
         while True:
             saved, equations = to_recompute(Kept(program, {}, kept), wanted)
@@ -254,7 +259,7 @@ class Candidate(NamedTuple):
     equations: list[Equation]
 
 
-def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: dict[Equation, float]) -> list[Candidate]:
+def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: dict[int, float]) -> list[Candidate]:
     """What may be kept of the results of equations that would have to be run to find `wanted`."""
     uses = Counter([*dict.fromkeys(wanted), *[atom for equation in equations for atom in dict.fromkeys(equation.inputs)]])
     makers = {out: equation for equation in equations for out in equation.outputs}
@@ -268,6 +273,6 @@ def _candidates(equations: Sequence[Equation], wanted: Sequence[Atom], costs: di
                 served[equation] += served[before]
         results = [out for out in equation.outputs if out in uses]
         size = _bytes(results)
-        density = sum([costs[one] for one in served[equation]]) / max(size, 1)
+        density = sum([costs[one.id] for one in served[equation]]) / max(size, 1)
         found.append(Candidate(results, size, density, served[equation]))
     return found

@@ -3,7 +3,8 @@
 Under vmap a branch that a batch element did not choose, and a step after its loop has ended, are computed all the same, and a
 select drops the results. The backward pass multiplies their derivatives by zero, which is not enough: zero times infinity is
 not a number. So what goes into such a computation goes through `only_where`, the identity, whose derivative is *selected* to
-be zero. And its callbacks are told for which batch elements they are meant: they do nothing for the others.
+be zero. And its callbacks, and what it says of its progress, are told for which batch elements they are meant: they do nothing
+for the others.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from pullback.control.callback import callback, check, io_callback
 from pullback.control.holder import bind_holder, held_by, split
+from pullback.control.progress import NOBODY, progress
 from pullback.core.array import HostArray
 from pullback.core.axes import Axis
 from pullback.core.dtypes import is_inexact
@@ -162,6 +164,9 @@ def _applied_where(which: Any, equation: Equation, operands: list[Any]) -> Any:
         function = CalledWhere(params["function"], params.get("types", ()))
         levels = tuple([(size, (False, *flags)) for size, flags in params.get("levels", ())])
         return bind(primitive, [which, *operands], {**params, "function": function, "levels": levels})
+    if primitive is progress:
+        done, total = operands
+        return bind(progress, [select(which, done, literal(NOBODY, done)), total], params)
     if primitive.prune is None:  # then its rules would have to change as well
         raise MissingRule(
             f"{primitive.name} has an effect, inside a branch or loop that runs for some elements of a batch only"

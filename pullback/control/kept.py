@@ -15,6 +15,7 @@ import numpy as np
 from pullback.control.call import call
 from pullback.control.cond import cond
 from pullback.control.holder import held_by, with_places
+from pullback.control.progress import silent
 from pullback.control.scan import scan
 from pullback.core.source import describe
 from pullback.program.equation import Equation, Variable
@@ -44,7 +45,8 @@ def kept_in(program: Program, policy: Any) -> Kept:
     again: dict[Equation, Equation] = {}
     values: list[Variable] = []
     for equation in program.equations:
-        if equation.primitive in _OPENED and not has_effect(equation):
+        quiet = silent(equation)
+        if quiet is not None and equation.primitive in _OPENED and not has_effect(quiet):
             if (found := _kept_inside(equation, policy)) is not None:
                 equation, later, inside = found
                 again[equation] = later

@@ -32,7 +32,7 @@ ABSENT: dict[str, dict[str, str]] = {
         "config enable_x64": "write `with pb.default_bits(64):`, or set the environment variable PULLBACK_DEFAULT_BITS=64",
         "debug_nans debug_infs": "to look at values, use pb.debug.print, pb.debug.callback or pb.debug.breakpoint",
         "disable_jit": "code that is not jitted runs operation by operation; call the function without pb.jit",
-        "log_compiles explain_cache_misses": "write pb.jit(f, explain_misses=True), or set PULLBACK_EXPLAIN_MISSES=1",
+        "log_compiles explain_cache_misses": "write pb.jit(f, explain_misses=True), or set PULLBACK_EXPLAIN=1",
         "named_call": "it is pb.named_scope",
         "explain": "it is a method of what jit returns: pb.jit(f).explain(*args)",
         "typeof": "it is x.type of an array",

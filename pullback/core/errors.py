@@ -2,23 +2,28 @@
 
 Each class also derives from the built-in error that one would expect for such a mistake, so that existing handlers go on
 working. All examples run as tests. Tracebacks show the user's frames only; the environment variable
-PULLBACK_TRACEBACKS=all brings pullback's own back.
+PULLBACK_TRACEBACKS=all brings pullback's own back. Below the message stands where the page on its class is; `error.page` is
+the path.
 """
 
 from __future__ import annotations
 
+from pullback.core.error_pages import Explained
+
 __all__ = [
-    "AxisError", "AxisUsedTwice", "CheckpointError", "ClosedOverError", "ConcretizationError", "CorruptCheckpoint",
-    "DeviceError", "DonatedBufferError", "DtypeError", "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable",
-    "GradientError", "KeyReuseError", "LeafError", "MissingPackage", "MissingRule", "NoDevices",
-    "NonConcreteBooleanIndexError", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError", "ProgramsDiffer",
-    "PullbackError", "RefError", "ShapeError", "ShardingError", "ShardingMismatch", "StaticArgumentError", "StructureError",
-    "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
-    "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "VaryingOutput", "WorldError",
+    "AxisError", "AxisNameError", "AxisUsedTwice", "CheckWarning", "CheckpointError", "ClosedOverError",
+    "ConcretizationError", "CorruptCheckpoint", "DeviceError", "DonatedBufferError", "DtypeError", "DtypeWidened",
+    "EscapedTracerError", "ExportError", "Fenced", "ForeignExecutable", "GradientError", "ImpureFunction", "IndexDtypeError",
+    "KeyReuseError", "LargeConstant", "LargeProgramWarning", "LeafError", "MissingPackage", "MissingRule", "NoDevices",
+    "NonConcreteBooleanIndexError", "NotFinite", "NotLinear", "NotLocal", "PeerLost", "PluginMissing", "ProgramError",
+    "ProgramsDiffer", "PullbackError", "RankPromoted", "RefError", "ShapeError", "ShardingError", "ShardingMismatch",
+    "StaticArgumentError", "StructureError", "TierMismatch", "TracerArrayConversionError", "TracerBoolConversionError",
+    "TracerIntegerConversionError", "UnevenShard", "UnknownAxis", "UnknownRule", "UnsupportedJaxlib", "UnusedArgument",
+    "VaryingOutput", "WorldError",
 ]  # fmt: skip
 
 
-class PullbackError(Exception):
+class PullbackError(Explained, Exception):
     """The base of every error class of this library: `except pb.errors.PullbackError` catches them all.
 
     Mistakes that any Python function could find in its arguments raise Python's own errors, which it does not catch: an index
@@ -574,7 +579,7 @@ class NoDevices(DeviceError):
         >>> raise pb.errors.NoDevices("The plugin for 'cuda' finds no device: No visible GPU devices.")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices.
+        pullback.core.errors.NoDevices: The plugin for 'cuda' finds no device: No visible GPU devices...
 
     Cure: see whether the driver sees devices, and whether a variable of the environment hides them. What a program would take
     on devices that are not there can be planned all the same.
@@ -595,7 +600,7 @@ class ShardingError(PullbackError, ValueError):
         >>> pb.NamedSharding(mesh, pb.P("data", "model")).shard_shape((8,))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ShardingError: P('data', 'model') divides 2 axes, but the array has 1.
+        pullback.core.errors.ShardingError: P('data', 'model') divides 2 axes, but the array has 1...
 
     Cure: an entry for each axis of the array at most.
         >>> pb.NamedSharding(mesh, pb.P(("data", "model"))).shard_shape((8,))
@@ -612,7 +617,7 @@ class UnknownAxis(ShardingError):
         >>> pb.NamedSharding(mesh, pb.P("batch"))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.UnknownAxis: P('batch') names the axis 'batch', but ... has the axes data, model.
+        pullback.core.errors.UnknownAxis: P('batch') names the axis 'batch', but ... has the axes data, model...
 
     Cure: one of the names that the mesh was made with.
         >>> pb.NamedSharding(mesh, pb.P("data"))
@@ -723,7 +728,7 @@ class WorldError(PullbackError, RuntimeError):
         >>> pb.distributed.get_value("the learning rate")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
 
     Cure: start all processes, each with its own number and the address of number 0, and have each call `initialize` first;
     `python -m pullback.launch -n 2 script.py` starts them on one machine. A process by itself can ask how many there are.
@@ -760,7 +765,7 @@ class PeerLost(WorldError):
         >>> Losses(lost={1: "its process (pid 4711 on node7) has ended"}).raise_if_lost()
         Traceback (most recent call last):
             ...
-        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended.
+        pullback.core.errors.PeerLost: Rank 1 is lost: its process (pid 4711 on node7) has ended...
 
     Cure: find out there why it ended. Here nobody is lost.
         >>> Losses().raise_if_lost() is None
@@ -799,7 +804,7 @@ class ProgramError(PullbackError, ValueError):
         >>> check_program(Program([x], [], [y]))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines...
 
     Cure: `check_program` says all rules; docs/program-format.md describes the JSON.
         >>> check_program(Program([x], [], [x]))
@@ -959,6 +964,136 @@ class MissingPackage(PullbackError, ImportError):
     Cure: install it, `pip install 'pullback[checkpoint]'`.
         >>> package("json").__name__
         'json'
+    """
+
+
+class ImpureFunction(PullbackError, RuntimeError):
+    """In a `pb.checking(purity="error")` block, a function was traced twice, and gave two different programs.
+
+    What is traced is run by Python once, and then replayed: a counter, a list that grows, `np.random` or the time are read at
+    the trace, and never again.
+
+    Fails:
+        >>> import numpy as np, pullback as pb
+        >>> noisy = pb.jit(lambda x: x + np.random.normal())
+        >>> with pb.checking(purity="error"):
+        ...     noisy(1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.ImpureFunction: jit of <lambda> ... gave a different program when it was traced again...
+
+    Cure: pass what changes as an argument; for numbers of chance, a key.
+        >>> noisy = pb.jit(lambda x, key: x + pb.random.normal(key))
+        >>> with pb.checking(purity="error"):
+        ...     noisy(1.0, pb.random.key(0)).shape
+        ()
+    """
+
+
+class LargeConstant(PullbackError, ValueError):
+    """In a `pb.checking(constants="error")` block, a function was traced that closes over more bytes than it may.
+
+    An array that a traced function closes over is a constant of its program: it is kept with it, compiled into it, and
+    compared and copied with it.
+
+    Fails:
+        >>> import pullback as pb
+        >>> table = pb.numpy.ones(1000)
+        >>> with pb.checking(constants="error", constant_bytes=1000):
+        ...     pb.jit(lambda i: table[i])(3)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.LargeConstant: jit of <lambda> ... closes over 4,000 bytes...
+
+    Cure: pass the array as an argument.
+        >>> with pb.checking(constants="error", constant_bytes=1000):
+        ...     pb.jit(lambda table, i: table[i])(table, 3)
+        1.0:f32[]:cpu(0)
+    """
+
+
+class UnusedArgument(PullbackError, TypeError):
+    """In a `pb.checking(unused="error")` block, the result of a function does not depend on one of its arguments.
+
+    Fails:
+        >>> import pullback as pb
+        >>> with pb.checking(unused="error"):
+        ...     pb.jit(lambda x, scale: 2.0 * x)(1.0, 3.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.UnusedArgument: The result of jit of <lambda> ... does not depend on argument scale...
+
+    Cure: use it, or leave it out; one whose name begins with an underscore may be unused.
+        >>> with pb.checking(unused="error"):
+        ...     pb.jit(lambda x, _scale: 2.0 * x)(1.0, 3.0)
+        2.0:f32[]:cpu(0)
+    """
+
+
+class DtypeWidened(DtypeError):
+    """In a `pb.checking(widening="error")` block, an operation converted an array to a wider dtype.
+
+    Fails:
+        >>> import pullback as pb
+        >>> x, n = pb.numpy.ones(3, "bfloat16"), pb.numpy.ones(3, "float32")
+        >>> with pb.checking(widening="error"):
+        ...     x * n
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.DtypeWidened: mul converts bfloat16 to float32...
+
+    Cure: say in which dtype they are to meet.
+        >>> with pb.checking(widening="error"):
+        ...     (x * n.astype("bfloat16")).dtype
+        dtype(bfloat16)
+    """
+
+
+class RankPromoted(ShapeError):
+    """In a `pb.checking(rank_promotion="error")` block, arrays of different numbers of axes were broadcast.
+
+    Fails:
+        >>> import pullback as pb
+        >>> x, row = pb.numpy.ones((3, 3)), pb.numpy.ones(3)
+        >>> with pb.checking(rank_promotion="error"):
+        ...     x - row
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.RankPromoted: sub broadcasts shapes (3, 3) and (3,), ...
+
+    Cure: say where the axes go.
+        >>> with pb.checking(rank_promotion="error"):
+        ...     (x - row[None, :]).shape
+        (3, 3)
+    """
+
+
+class NotFinite(PullbackError, FloatingPointError):
+    """In a `pb.checking(nan="error")` or `infinity="error"` block, an operation made NaN, or an infinite number, of others.
+
+    Fails:
+        >>> import pullback as pb
+        >>> with pb.checking(nan="error"):
+        ...     pb.numpy.log(-1.0)
+        Traceback (most recent call last):
+            ...
+        pullback.core.errors.NotFinite: log made NaN...
+
+    Cure: keep the operand where the function is defined.
+        >>> with pb.checking(nan="error"):
+        ...     pb.numpy.log(pb.numpy.maximum(-1.0, 1e-6))
+        -13.815511:f32[]:cpu(0)
+    """
+
+
+class CheckWarning(UserWarning):
+    """What a `pb.checking` block finds, where it is to warn."""
+
+
+class LargeProgramWarning(UserWarning):
+    """A function was traced into a program of very many equations, which takes long to trace, compile and differentiate.
+
+    The environment variable `PULLBACK_LARGE_PROGRAM` says how many are too many; 0 says that none are.
     """
 
 

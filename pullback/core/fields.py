@@ -125,9 +125,20 @@ class Fields:
         "Samples", "`(rng)`, yields `(args, params)`: the inputs that `pb.testing.check_primitive` tries"
     )
     cost: float | Rule = _field(
-        "floating-point operations for each element of the largest operand or result; or"
+        "floating-point operations for each element of the largest operand or result, of real numbers; or"
         " `(operands, results, **params) -> how many in all`, given the types",
         1,
+    )
+    transcendental: bool = _field(
+        "each element of the result is one value of a transcendental function; `cost` says what evaluating it takes", False
+    )
+    traffic: Rule | None = _field(
+        "`(operands, results, **params)` -> how many bytes it reads and writes, where that is not all of its operands and"
+        " results"
+    )
+    sent: Rule | None = _field(
+        "of what names an axis, `(operands, results, share, **params)` -> how many bytes each device of a mesh sends to others;"
+        " `share` is (n - 1) / n for n devices, 1 where n is not known"
     )
     accumulation: Callable[[DType], DType] | None = _field(
         "of what sums or multiplies many elements, `(dtype) -> dtype`: the dtype in which it accumulates elements of a dtype"

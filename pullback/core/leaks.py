@@ -14,9 +14,9 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from pullback.core.context import setting
-from pullback.core.errors import EscapedTracerError
+from pullback.core.errors import CheckWarning, EscapedTracerError
 from pullback.core.modes import current_mode
-from pullback.core.source import forget_callers
+from pullback.core.source import forget_callers, warn
 from pullback.core.tracing import Trace, Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,11 +31,12 @@ def note(trace: Trace) -> None:
 
 
 def leak_checked(function: F) -> F:
-    """A function that begins a trace as one that raises `EscapedTracerError` if a value of that outlives it."""
+    """A function that begins a trace as one that raises `EscapedTracerError` if a value of that outlives it, or warns."""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        if not current_mode().checks_leaks:
+        choice = current_mode().checks_leaks
+        if not choice:
             return function(*args, **kwargs)
         begun: list[weakref.ref[Trace]] = []
         with setting(_begun, begun):
@@ -43,7 +44,10 @@ def leak_checked(function: F) -> F:
         forget_callers()  # frames of the user's, which hold what their variables do
         gc.collect()  # what refers to itself is still there without anybody's doing
         if begun and (trace := begun[0]()) is not None:
-            raise EscapedTracerError(_story(trace))
+            story = _story(trace)
+            if choice is True:
+                raise EscapedTracerError(story)
+            warn(story, category=CheckWarning)
         return out
 
     return checked  # type: ignore[return-value]

@@ -28,11 +28,12 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "promotion": ("standard", "strict"),
     "rank_promotion": ("allow", "warn", "raise"),
     "compiles": (True, False),
-    "checks_leaks": (False, True),
+    "checks_leaks": (False, True, "warn"),
     "generator": ("threefry2x32", "threefry4x32", "philox2x32", "philox4x32", "rbg", "unsafe_rbg"),
     "native": ("on", "off", "check", "always"),
     "own": ((),),
     "mesh": (None,),
+    "checks": (None,),
 }
 
 
@@ -61,11 +62,13 @@ class Mode:
         promotion: "standard"; or "strict", where only Python's numbers adapt to what they meet.
         rank_promotion: "allow", "warn" or "raise": what happens where an array gets axes in front to be broadcast.
         compiles: whether jit compiles, and loops are one operation; else Python runs them step by step.
-        checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end.
+        checks_leaks: whether a function that lets a traced value outlive the call raises an error at its end; "warn" warns.
         generator: the generator of keys that are made without naming one, and of raw ones.
         native: what the native tier takes (`pb.native_mode`): "on", what it is better at than XLA; "off",
             nothing; "check", as "on", and XLA runs it too, to be compared; "always", all that it can.
         mesh: the mesh that specs mean which name none (`core/meshes.py`), or None.
+        checks: what a `pb.checking` block looks for (`diagnose/checks.py`), or None. Each block has its own, so that what was
+            traced outside of it is traced anew in it.
         own: what a program's own functions read from around them: any tuple of what can be hashed. They are traced for each.
         defaults: for each kind of dtype (`b i u f c`) the default one.
     """
@@ -80,11 +83,12 @@ class Mode:
     promotion: str
     rank_promotion: str
     compiles: bool
-    checks_leaks: bool
+    checks_leaks: bool | str
     generator: str
     native: str
     own: tuple[Any, ...]
     mesh: Any
+    checks: Any
     defaults: dict[str, np.dtype[Any]]
     fields = tuple(_CHOICES)
 
@@ -102,7 +106,7 @@ class Mode:
         for name, value in fields.items():
             if name not in _CHOICES:
                 raise TypeError(f"A mode has the fields {', '.join(_CHOICES)}, but got {name}.")
-            if name in ("own", "mesh"):
+            if name in ("own", "mesh", "checks"):
                 hash(value)
             elif not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
                 raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}.")
@@ -117,7 +121,9 @@ _modes: Bounded[tuple[Any, ...], Mode] = Bounded(1024)
 
 
 def _the_mode(fields: dict[str, Any]) -> Mode:
-    return _modes.get(key := tuple(fields.values())) or _modes.setdefault(key, Mode(fields))
+    checks = fields["checks"]
+    modes = _modes if checks is None else checks.modes  # those of a block live as long as what it looks for
+    return modes.get(key := tuple(fields.values())) or modes.setdefault(key, Mode(fields))
 
 
 def _bits_from_environment() -> int:
@@ -203,10 +209,10 @@ class Block(ContextDecorator):
     """Overrides of the mode that users write: they hold inside the `with` block, or the decorated function, in this thread.
 
     Attributes:
-        variable: the environment variable that sets the same for a whole process.
+        variable: the environment variable that sets the same for a whole process; empty if there is none.
     """
 
-    variable: str
+    variable: str = ""
     _used = True  # what is refused is not what nobody entered
 
     def __init__(self, value: Any, override: overriding) -> None:
@@ -240,10 +246,10 @@ class Block(ContextDecorator):
 
     def __del__(self) -> None:
         if not self._used:
-            warn(
-                f"{self} did nothing: it holds inside `with pb.{self}:`, or a function that it decorates. For a whole process,"
-                f" set the environment variable {self.variable}={self._value}."
-            )
+            told = f"{self} did nothing: it holds inside `with pb.{self}:`, or a function that it decorates."
+            if self.variable:
+                told += f" For a whole process, set the environment variable {self.variable}={self._value}."
+            warn(told)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._value!r})"

@@ -93,6 +93,7 @@ class Primitive(Fields):
         self.__name__ = self.__qualname__ = name
         self.inferred: dict[Any, Any] = {}  # result types by operand types, and parameters if there are any
         self._linear_flags: dict[int, tuple[bool, ...]] = {}
+        self.families: dict[str, str] = {}  # the rules that come from a base of its class body, and that base's name
         self._remembers_params = False
         self.plain = False  # evaluated by NumPy or a rule of ours, with one result: takes the fast path through `evaluate`
         self.trusts_vectorize = True  # `vectorize` is our own, likewise
@@ -310,6 +311,7 @@ class Primitive(Fields):
             if field in ("linear", "named_axes") and isinstance(value, str):
                 value = (value,)
             setattr(self, field, value)
+            self.families.pop(field, None)
         self.inferred.clear()
         self._linear_flags.clear()
         alone = self.evaluate.__class__ is np.ufunc or _is_our_own(self.evaluate)
@@ -730,10 +732,14 @@ def primitive(rules: type) -> Primitive:
     if not isinstance(rules, type):
         raise TypeError(f"primitive makes a Primitive of a class of rules, but got {rules!r}; pb.Primitive(name) has none yet.")
     fields: dict[str, Any] = {}
+    homes: dict[str, type] = {}
     for base in reversed(rules.__mro__):
         if base.__module__ not in ("builtins", "typing"):
-            fields |= {name: value for name, value in vars(base).items() if not name.startswith("__")}
+            own = {name: value for name, value in vars(base).items() if not name.startswith("__")}
+            fields |= own
+            homes |= dict.fromkeys(own, base)
     made = Primitive(rules.__name__, **fields)
+    made.families = {name: base.__name__ for name, base in homes.items() if base is not rules}
     made.__doc__ = rules.__doc__
     made.__module__ = rules.__module__
     return made

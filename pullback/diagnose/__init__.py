@@ -1,1 +1,2 @@
-"""Looking into programs while they run: equation by equation, for values, NaN, and what compiled code makes different."""
+"""Looking into programs that do something else than was meant: equation by equation, for values and NaN; checks while they are
+traced and run."""

@@ -129,7 +129,7 @@ def reform(minimum: int = 1, timeout: float = 30.0) -> None:
         >>> pb.distributed.elastic.reform()
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
     """
     world = current()
     end = time.monotonic() + timeout / 2

@@ -85,18 +85,19 @@ class Executable(ABC):
         run = self.runner()
         return None if run is None else ("run(buffers)", {"run": run})
 
-    def install(self, into: Any, makes_tuple: bool) -> bool:
+    def install(self, into: Any, makes_tuple: bool, calls: Any = None) -> bool:
         """Let calls of a function with flat arguments, those of this executable, reach it by themselves; False if they cannot.
 
         Arguments:
             into: the function, a `native.entry.NativeCallable`.
             makes_tuple: whether the function returns the tuple of the results; else it returns the one that there is.
+            calls: a word of memory, as a NumPy array, in which each such call is counted.
         """
         return False
 
-    def call_or(self, otherwise: Any) -> Callable[..., Any] | None:
+    def call_or(self, otherwise: Any, calls: Any = None) -> Callable[..., Any] | None:
         """What runs it on leaves as users pass them, and returns a tuple of Arrays, or `otherwise` if they are of other types.
-        None if it runs on Arrays and buffers only."""
+        None if it runs on Arrays and buffers only. Each call is counted in `calls`, as by `install`."""
         return None
 
     def best(self) -> Executable:
@@ -177,6 +178,11 @@ class Backend(ABC):
         """What the compiler makes of a Program, with the user's lines and with names as `source_text` has them; of a back end
         that keeps neither, what it has."""
         return self.compile(program, options, donated).optimized_text()
+
+    def numbered(self, program: Program, options: CompileOptions) -> tuple[Executable, str]:
+        """A Program compiled now, and kept nowhere, to be profiled: its operations bear the ids of equations, as in the text of
+        what the compiler made. Raises `DeviceError` of a back end that has no profiler."""
+        raise DeviceError(f"Platform {self.platform!r} does not say what its operations come from.")
 
     @abstractmethod
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:

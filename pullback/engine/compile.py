@@ -50,6 +50,12 @@ def numbered_texts(program: Program, options: CompileOptions = DEFAULT_OPTIONS) 
     return source, there.optimized_text(program, options, (), numbered_name)
 
 
+def numbered_executable(program: Program, options: CompileOptions) -> tuple[Executable, str]:
+    """What a Program is compiled to, to be profiled, and the text of that: each operation has a name, and behind it the id of
+    the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
+    return backend(options.device.platform).numbered(program, options._replace(native=False, tiered=False))
+
+
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
     return kept_executable(program, options, donated, lambda: make_executable(program, options, donated))

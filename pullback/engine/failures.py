@@ -18,6 +18,7 @@ import numpy as np
 
 from pullback.core.bounded import Bounded
 from pullback.core.errors import DeviceError
+from pullback.core.progress import interrupted
 
 # Only one failure of a call is reported; those of other host calls of the same call that ran at once stay until room is needed.
 MAX_WAITING = 64
@@ -93,11 +94,14 @@ def postponed() -> BaseException | None:
     """The first exception that was kept since it was last asked for one, if there is any."""
     found = list(_postponed)
     _postponed.clear()
+    if found:
+        interrupted()
     return found[0] if found else None
 
 
 def original(error: BaseException) -> BaseException | None:
     """The exception of the host call that made XLA raise `error`; None if it was no host call's."""
+    interrupted()
     text = str(error)
     found = _MARK.findall(text)
     if found:

@@ -201,11 +201,11 @@ class Lowering(Writer):
     def note_loop(self, *programs: Program) -> None:
         """Take into account that a loop of this module runs these Programs in each step: by it XLA's way is chosen."""
         costs = [cost(program) for program in programs]
-        self.note_step(sum([one.flops for one in costs]), sum([one.bytes for one in costs]))
+        self.note_step(sum([one.work for one in costs]), sum([one.bytes for one in costs]))
 
-    def note_step(self, flops: float, bytes: float) -> None:
+    def note_step(self, work: float, bytes: float) -> None:
         """As `note_loop`, of a loop that a rule writes itself: so much does one step of it cost."""
-        self.module.loops.append(Cost(flops, bytes))
+        self.module.loops.append(Cost(work=work, bytes=bytes))
 
     def offload(self, operands: Sequence[Value]) -> list[Value] | None:
         """The operation whose rule begins as a call of machine code of our own: its results.

@@ -85,11 +85,11 @@ def portable_module(program: Program, platform: str) -> PortableModule:
     main = function("main", arguments, write, results, True, takes, gives)
     text = module(f"pullback_{identifier(program.name)}", [*declared, main, *made.functions], header)
     facts = {
-        "loops": [list(map(float, one)) for one in made.loops],
+        "loops": [[one.work, one.bytes] for one in made.loops],
         "barriers": made.barriers,
         "first_alone": made.first_alone,
         "largest": int(max(largest(program), made.largest)),
-        "cost": list(map(float, cost(program))),
+        "cost": [cost(program).work, cost(program).bytes],
     }
     return PortableModule(jaxlib().to_portable(text), facts)
 
@@ -99,7 +99,7 @@ def include(write: Lowering, portable: PortableModule, prefix: str, operands: Se
     get names that begin with `prefix`."""
     made = write.module
     made.include(portable.functions(prefix))
-    made.loops += [Cost(*one) for one in portable.facts["loops"]]
+    made.loops += [Cost(work=one[0], bytes=one[1]) for one in portable.facts["loops"]]
     made.barriers |= portable.facts["barriers"]
     made.first_alone |= portable.facts["first_alone"]
     made.largest = max(made.largest, portable.facts["largest"])

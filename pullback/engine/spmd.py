@@ -284,7 +284,7 @@ class SpmdExecutable(XlaExecutable):
         there, program = self.backend, self.program()
         self.mesh = mesh = devices_of(lowered.mesh)  # type: ignore[arg-type]
         takes = cost(program)
-        work = max(takes.flops / LONG_FLOPS, takes.bytes / LONG_BYTES)
+        work = max(takes.work / LONG_FLOPS, takes.bytes / LONG_BYTES)
         self.is_short = there.platform == "cpu" and work < mesh.size and _is_local(mesh)
         whole = NamedSharding(mesh, PartitionSpec())
 

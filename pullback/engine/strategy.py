@@ -106,6 +106,6 @@ def cpu_settings(steps: Sequence[Cost], barriers: bool, largest: int, text: str)
         options[_EMITTERS] = False
     if barriers:
         return options, {_STRATEGY: 0}
-    if not steps or any(step.flops > SMALL_FLOPS or step.bytes > SMALL_BYTES for step in steps):
+    if not steps or any(step.work > SMALL_FLOPS or step.bytes > SMALL_BYTES for step in steps):
         return options, {}
     return options, {_STRATEGY: _THRESHOLD}

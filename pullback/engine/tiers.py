@@ -46,7 +46,7 @@ def compile_in_tiers(program: Program, options: CompileOptions, donated: tuple[b
     if not made.quick:
         return kept_executable(program, best, donated, lambda: made)
     make = functools.partial(kept_executable, program, best, donated, made.best)
-    return Tiered(made, make, program.name, max(took, LEAST_SECONDS), max(cost(program)) / SPEED)
+    return Tiered(made, make, program.name, max(took, LEAST_SECONDS), max(cost(program)[:4]) / SPEED)
 
 
 class Tiered(Relay):

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.errors import ProgramsDiffer
+from pullback.core.progress import interrupted
 from pullback.engine.backend import spanning
 
 SHORT_PAUSE, LONG_PAUSE = 2e-5, 1e-3  # seconds between two looks at a result that other processes compute as well
@@ -79,8 +80,12 @@ def wait_for(raw: Any) -> None:
     done = _thread.allocate_lock()
     done.acquire()
     watcher.given.put((raw, done))
-    while not done.acquire(timeout=LISTENING):
-        pass
+    try:
+        while not done.acquire(timeout=LISTENING):
+            pass
+    except BaseException:
+        interrupted()
+        raise
 
 
 def wait_for_peers(raw: Any) -> None:

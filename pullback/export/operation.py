@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.api.loops import map as map_in_loop
+from pullback.api.scans import map as map_in_loop
 from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.errors import ShapeError, ShardingError
 from pullback.core.execution import engine

@@ -2,11 +2,11 @@
 
 from pullback.api.branches import cond as cond
 from pullback.api.branches import switch as switch
-from pullback.api.loops import associative_scan as associative_scan
 from pullback.api.loops import fori_loop as fori_loop
-from pullback.api.loops import map as map
 from pullback.api.loops import scan as scan
 from pullback.api.loops import while_loop as while_loop
+from pullback.api.scans import associative_scan as associative_scan
+from pullback.api.scans import map as map
 from pullback.api.solvers import custom_linear_solve as custom_linear_solve
 from pullback.api.solvers import custom_root as custom_root
 from pullback.core.precision import AccuracyMode as AccuracyMode

@@ -278,7 +278,7 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
         return _xla(missing)
     if program.effects:
         return _xla("it has effects")
-    if wanted != "always" and cost(program).flops > MOST_FLOPS:
+    if wanted != "always" and cost(program).work > MOST_FLOPS:
         return _xla("it takes so long that nothing is gained by a quick start")
     try:
         graph = record(program)

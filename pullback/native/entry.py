@@ -40,6 +40,7 @@ STACK_BYTES = 1 << 14
 DESCRIPTOR = (
     "owner", "next", "mode", "inputs", "outputs", "constants", "kernel", "workspace", "shared", "blocks",
     "releases", "makes_tuple", "share", "input_records", "output_records", "constant_pointers", "donations", "donated",
+    "calls",
 )  # fmt: skip
 INPUT = ("type", "dtype", "scalar", "given_dtype", "given_scalar", "number", "conversion", "ndim", "shape")
 OUTPUT = ("type", "dtype", "ndim", "shape", "bytes", "kept", "turn")
@@ -306,6 +307,7 @@ class Descriptor:
         makes_tuple: whether the result is a tuple of Arrays; else it is the one Array that there is.
         next: the descriptor to be tried if arguments are others.
         donated: which inputs are donated: Arrays in their places give up their memory; empty if none are.
+        calls: the word, as a NumPy array, in which calls are counted; one of its own by default.
     """
 
     def __init__(
@@ -316,6 +318,7 @@ class Descriptor:
         makes_tuple: bool = True,
         next: Descriptor | None = None,
         donated: tuple[bool, ...] = (),
+        calls: np.ndarray[Any, np.dtype[np.uint64]] | None = None,
     ) -> None:
         self.kernel, self.code, self.mode, self.makes_tuple, self.next = kernel, code, mode, makes_tuple, next
         self.donated = donated
@@ -342,6 +345,7 @@ class Descriptor:
             "constant_pointers": self._table([self._owned(array) for array in kernel.constants]),
             "donations": len(places),
             "donated": self._table(places),
+            "calls": self._owned(np.zeros(1, np.uint64) if calls is None else calls),
         }
         self.address: int = self._table([int(words[name]) for name in DESCRIPTOR])
 

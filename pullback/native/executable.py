@@ -44,12 +44,12 @@ class NativeExecutable(Executable):
     def runner(self) -> None:
         return None
 
-    def call_or(self, otherwise: Any) -> Call:
+    def call_or(self, otherwise: Any, calls: Any = None) -> Call:
         """The kernel as a function of Arrays, NumPy's arrays and numbers, which returns `otherwise` if they are not of the
         types that it takes."""
-        return Call(self._descriptor(), lambda *args: otherwise)
+        return Call(self._descriptor(calls=calls), lambda *args: otherwise)
 
-    def install(self, into: NativeCallable, makes_tuple: bool) -> bool:
+    def install(self, into: NativeCallable, makes_tuple: bool, calls: Any = None) -> bool:
         mode, first = current_mode(), into._descriptor
         wanted, one = (self.kernel, mode, makes_tuple, self.donated), first
         while one is not None and (one.kernel, one.mode, one.makes_tuple, one.donated) != wanted:
@@ -57,11 +57,11 @@ class NativeExecutable(Executable):
         if one is None:
             if first is not None and first.length >= MAX_DESCRIPTORS:
                 return False
-            install(into, self._descriptor(makes_tuple, first))
+            install(into, self._descriptor(makes_tuple, first, calls))
         return True
 
-    def _descriptor(self, makes_tuple: bool = True, next: Descriptor | None = None) -> Descriptor:
-        return Descriptor(self.kernel, self.code, current_mode(), makes_tuple, next, self.donated)
+    def _descriptor(self, makes_tuple: bool = True, next: Descriptor | None = None, calls: Any = None) -> Descriptor:
+        return Descriptor(self.kernel, self.code, current_mode(), makes_tuple, next, self.donated, calls)
 
     def _converted(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
         """Run on Arrays that are weak where the kernel's inputs are not, or the other way round, and on those of other classes

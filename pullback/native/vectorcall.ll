@@ -59,6 +59,15 @@ out:
   ret i32 %said
 }
 
+; Calls that reach a kernel are counted. Python's lock is held.
+define internal void @counted(ptr %d) alwaysinline {
+  %calls = DESCRIPTOR(%d, calls)
+  %before = load i64, ptr %calls
+  %now = add i64 %before, 1
+  store i64 %now, ptr %calls
+  ret void
+}
+
 ; What a context variable holds here, else the default that the partial function holds; null on an error.
 define internal ptr @current(ptr %variable, ptr %default) alwaysinline {
   %at = alloca ptr
@@ -727,6 +736,7 @@ attempting:
   %missed = icmp eq ptr %out, @table
   br i1 %missed, label %other, label %done
 done:
+  call void @counted(ptr %d)
   call void @drop(ptr %owner)
   ret ptr %out
 other:
@@ -753,11 +763,15 @@ define ptr @direct(ptr %self, ptr %args, i64 %flagged, ptr %names) {
   %owner = DESCRIPTOR(%head, owner)
   call void @hold(ptr %owner)
   %out = call ptr @attempt(ptr %head, ptr %args, i64 %n)
-  call void @drop(ptr %owner)
   %missed = icmp eq ptr %out, @table
-  br i1 %missed, label %long, label %done
+  br i1 %missed, label %leave, label %done
 done:
+  call void @counted(ptr %head)
+  call void @drop(ptr %owner)
   ret ptr %out
+leave:
+  call void @drop(ptr %owner)
+  br label %long
 long:
   %answer = call ptr @long(ptr %self, ptr %args, i64 %n, ptr %names)
   ret ptr %answer

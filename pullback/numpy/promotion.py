@@ -27,7 +27,7 @@ from pullback.core.dtypes import (
     kind,
 )
 from pullback.core.dtypes import promote as join
-from pullback.core.errors import ConcretizationError, DtypeError, LeafError, ShapeError
+from pullback.core.errors import ConcretizationError, DtypeError, DtypeWidened, LeafError, ShapeError
 from pullback.core.modes import current_mode
 from pullback.core.precision import PRECISIONS, is_precision
 from pullback.core.source import at_user_line as at_user_line
@@ -112,7 +112,11 @@ def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
             pair = weak_pair(value)
             if pair[0] is not found[0]:
                 check_strict(found, pair)
+                if (checks := current_mode().checks) is not None:
+                    checks.meets(name, found, pair)
             found = join(found, pair)
+    except DtypeWidened:
+        raise
     except DtypeError as error:
         raise DtypeError(f"{name}: {error}{at_user_line()}") from None
     return found
@@ -255,10 +259,15 @@ def to_one_shape(name: str, *values: Any) -> tuple[Array, ...]:
 
 
 def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
-    """Where the mode says so, and the user asks for it, warn of shapes whose numbers of axes differ, those of numbers apart, or
-    refuse them."""
-    choice = current_mode().rank_promotion
-    if choice == "allow" or len({len(shape) for shape in shapes if shape}) < 2 or not asked_by_user():
+    """Where the mode or a block that checks says so, and the user asks for it, warn of shapes whose numbers of axes differ,
+    those of numbers apart, or refuse them."""
+    mode = current_mode()
+    choice, checks = mode.rank_promotion, mode.checks
+    if (choice == "allow" and checks is None) or len({len(shape) for shape in shapes if shape}) < 2:
+        return
+    if checks is not None:
+        checks.broadcasts(name, shapes)
+    if choice == "allow" or not asked_by_user():
         return
     listed = " ".join(map(str, shapes))
     if choice == "raise":

@@ -110,7 +110,6 @@ def _whole_quotient(x, y):
 class div(OfTwo):
     """x / y. Of integers, the quotient rounded toward zero; x / 0 is then -1 (the largest unsigned number), as XLA has it."""
 
-    cost = 4
     kinds = "iufc"
     linear = ("x",)
     symbolic_zeros = True

@@ -68,9 +68,13 @@ def place_along(axis_name: Hashable) -> Any:
 class Collective(Rules):
     """An operation along a named axis. Evaluated, it goes to the owner of the axis, since no operand did."""
 
+    cost = 0
     on_arrays = True
     named_axes = ("axis_name",)
     needs_axis = True
+
+    def sent(operands, results, share, **params):
+        return share * sum([x.nbytes for x in operands])
 
     def evaluate(primitive, *args, **params):
         owner = axis_owner(params["axis_name"])
@@ -98,6 +102,11 @@ def alone(primitive: Any, axis: Axis, args: Sequence[Any], params: dict[str, Any
 
 class Combination(Collective):
     """Combines the batch elements into one result, the same for all of them."""
+
+    cost = 1
+
+    def sent(operands, results, share, **params):
+        return 2 * share * operands[0].nbytes  # around a ring: parts are combined, then the results are handed on
 
     def agrees(groups=None, **params):
         return groups is None
@@ -176,7 +185,7 @@ class pvary(Collective):
     """x, of which each device along a mesh axis is taken to have its own."""
 
     linear = True
-    cost = 0
+    sent = None  # type: ignore[assignment]
 
     def result_type(x, *, axis_name: Hashable):
         return x
@@ -249,6 +258,8 @@ class pmin(ExtremeOfBatch):
 class axis_index(Collective):
     """The number of this batch element along a named axis, an int32."""
 
+    sent = None  # type: ignore[assignment]
+
     def result_type(*, axis_name: Hashable):
         return array_type((), INT32)
 
@@ -287,6 +298,9 @@ class all_gather(Collective):
 
     linear = True
 
+    def sent(operands, results, share, **params):
+        return share * results[0].nbytes
+
     def agrees(same=False, groups=None, **params):
         return same and groups is None
 
@@ -324,6 +338,7 @@ def in_parts(groups):
 class psum_scatter(Collective):
     """The sum over the batch elements of a named axis, of which element i gets what lies at i along `axis`."""
 
+    cost = 1
     kinds = "iufc"
     linear = True
 
@@ -357,6 +372,9 @@ class ppermute(Collective):
     """The value of another batch element: `perm` has (source, destination) pairs; who is no destination gets zeros."""
 
     linear = True
+
+    def sent(operands, results, share, **params):
+        return operands[0].nbytes
 
     def result_type(x, *, axis_name: Hashable, perm: tuple[tuple[int, int], ...]):
         if len({source for source, _ in perm}) < len(perm) or len({to for _, to in perm}) < len(perm):

@@ -31,6 +31,7 @@ def _real_type(primitive, x):
 class Part(Formula):
     """A real number made from a complex one; linear over the reals."""
 
+    cost = 0
     kinds = "c"
     linear = True
     result_type = _real_type
@@ -65,6 +66,7 @@ class imag(Part):
 class complex(OfTwo):
     """x + iy."""
 
+    cost = 0
     kinds = "f"
     linear = True
     evaluate = joined

@@ -14,7 +14,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import check_kinds, numbered, up, without
+from pullback.ops.families import check_kinds, numbered, of_products, up, without
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import inverse, transpose
 from pullback.stablehlo.writer import TensorType, listed
@@ -115,6 +115,7 @@ class dot_general(Bilinear):
         out = dot_general(x, y, dimension_numbers=(contracting, batch), **rest)
         return transpose(out, permutation=(at, *without(type_of(out), (at,)))) if at else out, 0
 
+    @of_products
     def cost(operands, results, *, dimension_numbers, preferred_element_type=None, precision=None):
         return 2 * results[0].size * math.prod([operands[0].shape[axis] for axis in dimension_numbers[0][0]])
 

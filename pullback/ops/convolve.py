@@ -21,6 +21,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.ops.contract import Bilinear
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full
+from pullback.ops.families import of_products
 from pullback.ops.formulas import part_type
 from pullback.ops.pointwise import same_dtype
 from pullback.ops.shape import pad, reshape, rev, transpose
@@ -58,6 +59,24 @@ def dilated(size: int, dilation: int) -> int:
 def window_count(size: int, window: int, stride: int) -> int:
     """How many windows of a size, `stride` apart, fit into an axis."""
     return max(0, (size - window) // stride + 1)
+
+
+def _met(sizes, stride, padding, lhs_dilation, rhs_dilation):
+    """How often an element of the kernel meets one of the operand along an axis, and neither a zero beside nor one between."""
+    size, width = sizes
+    last = (size - 1) * lhs_dilation
+    spread = max((width - 1) * rhs_dilation + 1, 0)
+    windows = window_count(max(last + 1, 0) + sum(padding), spread, stride)
+    common = math.gcd(stride, lhs_dilation)
+    period = lhs_dilation // common  # every so many windows this element of the kernel meets one of the operand's
+    found = 0
+    for place in range(-padding[0], spread - padding[0], rhs_dilation):  # where window i begins, i stride further
+        if place % common == 0 and windows:
+            first = max(-(place // stride), 0)
+            end = min((last - place) // stride, windows - 1)
+            start = -(place // common) * pow(stride // common, -1, period) % period if period > 1 else 0
+            found += max((end - start) // period - (first - 1 - start) // period, 0)
+    return found
 
 
 @primitive
@@ -174,9 +193,13 @@ class conv_general_dilated(Bilinear):
         plain = feature_group_count == batch_group_count == 1
         return {n: out_n} if batch_group_count == 1 else {}, {o: out_c} if plain else {}
 
-    def cost(operands, results, *, dimension_numbers, **params):
-        _, rhs = operands
-        return 2 * results[0].size * math.prod([rhs.shape[axis] for axis in dimension_numbers.rhs_spec[1:]])
+    @of_products
+    def cost(operands, results, *, dimension_numbers, window_strides, padding, lhs_dilation, rhs_dilation, **params):
+        (lhs, rhs), (lhs_spec, rhs_spec, out_spec) = operands, dimension_numbers
+        sizes = [(lhs.shape[i], rhs.shape[k]) for i, k in zip(lhs_spec[2:], rhs_spec[2:])]
+        out_n, out_c, *_ = out_spec
+        pairs = [_met(*row) for row in zip(sizes, window_strides, padding, lhs_dilation, rhs_dilation)]
+        return 2 * results[0].shape[out_n] * results[0].shape[out_c] * rhs.shape[rhs_spec[1]] * math.prod(pairs)
 
     def samples(rng):
         def with_(**params):

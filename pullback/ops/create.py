@@ -19,6 +19,7 @@ from pullback.ops.literals import within
 class iota(Rules):
     """An array whose elements count 0, 1, 2, ... along one axis."""
 
+    cost = 0
     quiet = True
 
     def result_type(*, dtype, shape, dimension):

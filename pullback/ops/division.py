@@ -78,6 +78,7 @@ def _by_kind(of_floats, of_integers, formula, formula_of_integers):
 class floor_divide(Floored):
     """The largest whole number that is not above x / y; x / y itself where one of them is infinite."""
 
+    cost = 20
     evaluate, lower = _by_kind(
         floor_of_floats,
         lambda x, y: _down(x, y, _whole_quotient(x, y), _remainder(x, y)),
@@ -93,6 +94,7 @@ class floor_divide(Floored):
 class remainder(Floored):
     """x - y * floor(x / y), which has the sign of y."""
 
+    cost = 14
     evaluate, lower = _by_kind(np.remainder, np.remainder, _rest, lambda x, y: np.where(y == 0, y, _left(x, y, np.fmod(x, y))))
 
     def partials(out, x, y):

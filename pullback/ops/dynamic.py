@@ -71,8 +71,12 @@ def _zero_start(starts: Any) -> Any:
 class dynamic_slice(Rules):
     """The block of x of `slice_sizes` that begins at `start_indices`, one 0-d integer for each axis."""
 
+    cost = 0
     quiet = True
     linear = ("x",)
+
+    def traffic(operands, results, **params):
+        return sum([start.nbytes for start in operands[1:]]) + 2 * results[0].nbytes
 
     def result_type(x, *start_indices, slice_sizes: tuple[int, ...]):
         _check_starts("dynamic_slice", x, start_indices, slice_sizes)
@@ -121,9 +125,13 @@ class dynamic_slice(Rules):
 class dynamic_update_slice(Rules):
     """x with the block that begins at `start_indices` overwritten by `update`."""
 
+    cost = 0
     quiet = True
     in_place = (0,)
     linear = ("x", "update")
+
+    def traffic(operands, results):
+        return sum([start.nbytes for start in operands[2:]]) + 2 * operands[1].nbytes
 
     def result_type(x, update, *start_indices):
         common = same_dtype("dynamic_update_slice", (x, update))

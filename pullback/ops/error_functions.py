@@ -93,7 +93,7 @@ def _erf_inv(x):
 class gaussian(Function):
     """exp(-rate x^2), to the last digits where it is small."""
 
-    cost = 20
+    cost = 35
     kinds = "f"
 
     def evaluate(x, *, rate):
@@ -114,6 +114,7 @@ class erf(Function):
     """The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x."""
 
     cost = 16
+    transcendental = True
     kinds = "f"
     evaluate = _erf
     lower = "chlo.erf"
@@ -126,7 +127,7 @@ class erf(Function):
 class erfc(Function):
     """1 - erf(x), exact to the last bits where x is large."""
 
-    cost = 60
+    cost = 120
     kinds = "f"
     evaluate = in_double(_erfc)
 
@@ -138,7 +139,7 @@ class erfc(Function):
 class erfcx(Function):
     """exp(x^2) erfc(x), which falls as 1 / (x sqrt(pi)) where x is large."""
 
-    cost = 60
+    cost = 120
     kinds = "f"
 
     @in_double
@@ -155,7 +156,7 @@ class erfcx_slope(Function):
     """The n-th derivative of erfcx, n >= 1: y' = 2 x y - 2/sqrt(pi), differentiated. Where x is large this cancels, and each is
     the one before times -2 k r_k, where 1 / r_(k-1) = 2 x + 2 k r_k. Source: DLMF 7.18.13, of repeated integrals of erfc."""
 
-    cost = 100
+    cost = 220
     kinds = "f"
 
     @in_double
@@ -199,7 +200,7 @@ class erf_inv(OfFraction):
 class ndtr(Function):
     """The probability that a normal variable is at most x."""
 
-    cost = 60
+    cost = 120
     kinds = "f"
     evaluate = in_double(_ndtr)
 
@@ -211,7 +212,7 @@ class ndtr(Function):
 class log_ndtr(Function):
     """log(ndtr(x)), to the last digits on both sides."""
 
-    cost = 80
+    cost = 200
     kinds = "f"
     evaluate = in_double(_log_ndtr)
 
@@ -223,7 +224,7 @@ class log_ndtr(Function):
 class normal_hazard(Function):
     """The derivative of log_ndtr: the normal density over ndtr(x), about -x where x is large and negative."""
 
-    cost = 80
+    cost = 120
     kinds = "f"
     evaluate = in_double(_hazard)
 
@@ -235,7 +236,7 @@ class normal_hazard(Function):
 class normal_excess(Function):
     """x + normal_hazard(x), about -1/x where x is large and negative."""
 
-    cost = 80
+    cost = 280
     kinds = "f"
     evaluate = in_double(_excess)
 

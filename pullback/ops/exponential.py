@@ -18,6 +18,7 @@ class exp(Function):
     """e to the power of x."""
 
     cost = 8
+    transcendental = True
     evaluate = np.exp
 
     def partials(out, x):
@@ -29,6 +30,7 @@ class exp2(Function):
     """2 to the power of x."""
 
     cost = 8
+    transcendental = True
     evaluate = by_kind(np.exp2, exp2_by_parts)
 
     def partials(out, x):
@@ -40,6 +42,7 @@ class expm1(Function):
     """e to the power of x, minus 1, exact to the last bits where x is small."""
 
     cost = 8
+    transcendental = True
     evaluate = by_kind(np.expm1, expm1_by_parts)
 
     def partials(out, x):
@@ -51,6 +54,7 @@ class log(OfPositive):
     """The natural logarithm of x; NaN of a negative real number."""
 
     cost = 8
+    transcendental = True
     evaluate = np.log
 
     def partials(out, x):
@@ -77,6 +81,7 @@ class log1p(OfFraction):
     """The natural logarithm of 1 + x, exact to the last bits where x is small."""
 
     cost = 8
+    transcendental = True
     evaluate = by_kind(np.log1p, log1p_by_parts)
     lower = lowered(by_kind(log1p_formula, log1p_by_parts))
 

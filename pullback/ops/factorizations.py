@@ -31,11 +31,14 @@ from pullback.ops.matrices import (
     checked,
     diagonal,
     diagonal_matrix,
+    elimination,
     identity_like,
     nan_on_failure,
+    of_stack,
     one_by_one,
     product,
     real_part,
+    reflections,
     scaled_columns,
     scaled_rows,
     stack_type,
@@ -96,7 +99,7 @@ class cholesky(OfMatrices):
         return factor, product(factor, add(lower_part(inner, -1), diagonal_matrix(halves, inner)))
 
     def cost(operands, results):
-        return results[0].size * results[0].shape[-1] // 3
+        return of_stack(results[0], results[0].shape[-1] ** 3 / 3)
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)) * 0.3 + 2 * np.eye(3),), {}
@@ -138,7 +141,7 @@ class lu(Factorization):
         return (made, pivots, permutation), (tangent, None, None)
 
     def cost(operands, results):
-        return results[0].size * min(operands[0].shape[-2:])
+        return elimination(operands[0])
 
     def samples(rng):
         yield (spread_matrix(rng, 3, 3),), {}
@@ -193,6 +196,9 @@ class geqrf(Factorization):
 
     def lower(write, x):
         return call_lapack(write, "geqrf", [x], write.result_types, len(x.shape) - 2, {0: 0})
+
+    def cost(operands, results):
+        return reflections(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(4, 3)),), {}
@@ -276,7 +282,9 @@ class qr(Factorization):
         return (basis, rest), (basis_change, upper(product(adjoint(basis), sub(t, product(basis_change, rest)))))
 
     def cost(operands, results, *, full_matrices):
-        return 4 * operands[0].size * min(operands[0].shape[-2:])
+        *_, m, n = operands[0].shape
+        k, made = min(m, n), results[0].shape[-1]  # R, then the columns of Q
+        return reflections(operands[0]) + of_stack(operands[0], 4 * m * made * k - 2 * (m + made) * k**2 + 4 * k**3 / 3)
 
     def samples(rng):
         yield (spread_matrix(rng, 4, 3),), {"full_matrices": False}
@@ -304,6 +312,9 @@ class pivots_of_qr(OfMatrices):
         types = [x.type, pivots, TensorType((*x.shape[:-2], min(x.shape[-2:])), x.dtype)]
         found = call_lapack(write, "geqp3", [x, write.constant(0, pivots)], types, len(x.shape) - 2, {0: 0, 1: 1})[1]
         return write.elementwise("stablehlo.subtract", found, write.like(found, 1))
+
+    def cost(operands, results):
+        return reflections(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(4, 3)),), {}

@@ -5,6 +5,7 @@ The convention of batching: a batched value carries its batch axis first, always
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -30,6 +31,21 @@ def check_kinds(primitive: Primitive, *types: ArrayType) -> None:
         raise DtypeError(
             f"{primitive.name} takes {in_words(primitive.kinds)} operands, but got {', '.join(map(str, types))}. {cure}"
         )
+
+
+def in_reals(type: ArrayType, product: bool = True) -> int:
+    """How many operations on real numbers the product, or the sum, of two numbers of a type is."""
+    return 1 if kind(type.dtype) != "c" else 6 if product else 2
+
+
+def of_products(cost: Any) -> Any:
+    """A cost rule of sums of products: as many operations as the rule says of real numbers, four times as many of others."""
+
+    @functools.wraps(cost)
+    def rule(operands, results, **params):
+        return cost(operands, results, **params) * (4 if kind(operands[0].dtype) == "c" else 1)
+
+    return rule
 
 
 class Linear(Rules):
@@ -87,6 +103,10 @@ class Reduction(Rules):
     """Combines the elements along `axes`, which vanish. Needs `evaluate`, `lower`, and a derivative."""
 
     quiet = True
+
+    def cost(primitive, operands, results, **params):
+        fewer = max(operands[0].size - results[0].size, 0)  # of n numbers, n - 1 are combined with another one
+        return fewer * in_reals(operands[0], product=not primitive.linear)
 
     def axis_map(x, *, axes):
         return (without(x, axes),)

@@ -115,7 +115,7 @@ def no_slope(name, operand):
 class lgamma(OfPositive):
     """log |Gamma(x)|; infinite at both infinities, as C99 has it."""
 
-    cost = 100
+    cost = 240
     kinds = "f"
     lower = lowered(in_double(_lgamma))
 
@@ -135,7 +135,7 @@ class lgamma(OfPositive):
 class digamma(OfPositive):
     """The derivative of log Gamma: infinite at 0, with the sign opposite to that zero's; NaN at negative whole numbers."""
 
-    cost = 100
+    cost = 200
     kinds = "f"
     lower = lowered(in_double(_digamma))
 
@@ -223,7 +223,7 @@ def _gamma(x):
 class gamma(OfPositive):
     """The gamma function, (x - 1)! of whole numbers; infinite at 0, with the sign of that zero, and NaN at -1, -2, ..."""
 
-    cost = 100
+    cost = 240
     kinds = "f"
     evaluate = in_double(special("gamma"))
     lower = lowered(in_double(_gamma))
@@ -282,7 +282,7 @@ class betaln(Formula):
     """The logarithm of the beta function, log |Gamma(a) Gamma(b) / Gamma(a + b)|."""
 
     kinds = "f"
-    cost = 400
+    cost = 1000
     evaluate = in_double(_betaln)
 
     def partials(out, a, b):

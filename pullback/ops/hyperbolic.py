@@ -22,6 +22,7 @@ class sinh(Function):
     """Hyperbolic sine."""
 
     cost = 12
+    transcendental = True
     evaluate = np.sinh
 
     def partials(out, x):
@@ -33,6 +34,7 @@ class cosh(Function):
     """Hyperbolic cosine."""
 
     cost = 12
+    transcendental = True
     evaluate = np.cosh
 
     def partials(out, x):
@@ -44,6 +46,7 @@ class tanh(Function):
     """Hyperbolic tangent."""
 
     cost = 12
+    transcendental = True
     evaluate = by_kind(np.tanh, tanh_by_parts)
 
     def partials(out, x):
@@ -75,6 +78,7 @@ class logistic(Function):
     """1 / (1 + exp(-x)), the logistic sigmoid."""
 
     cost = 12
+    transcendental = True
 
     @wide
     def evaluate(x):
@@ -92,6 +96,7 @@ class asinh(Function):
     """The number whose hyperbolic sine is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arcsinh
 
     def partials(out, x):
@@ -105,6 +110,7 @@ class acosh(Function):
     """The number, at least 0, whose hyperbolic cosine is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arccosh
 
     def partials(out, x):
@@ -128,6 +134,7 @@ class atanh(OfFraction):
     """The number whose hyperbolic tangent is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arctanh
     lower = by_parts(_lower_atanh, np.arctanh)
 
@@ -178,6 +185,7 @@ def summing_exponentials(ufunc, unit):
 class logaddexp(OfTwo):
     """log(exp(x) + exp(y)), without overflow."""
 
+    cost = 24
     kinds = "fc"
     evaluate, lower, partials = summing_exponentials(np.logaddexp, 1)
 
@@ -186,5 +194,6 @@ class logaddexp(OfTwo):
 class logaddexp2(OfTwo):
     """log2(2**x + 2**y), without overflow."""
 
+    cost = 24
     kinds = "fc"
     evaluate, lower, partials = summing_exponentials(np.logaddexp2, math.log(2))

@@ -49,8 +49,12 @@ class gather(Rules):
     integers an extreme one); `promise_in_bounds` says that there is none.
     """
 
+    cost = 0
     quiet = True
     symbolic_zeros = True
+
+    def traffic(operands, results, **params):
+        return operands[1].nbytes + min(operands[0].nbytes, results[0].nbytes) + results[0].nbytes
 
     def result_type(operand, indices, *, dimension_numbers, slice_sizes: Shape, mode: str = "clip", fill_value=None):
         check_indices("gather", operand, indices, dimension_numbers, slice_sizes, mode)
@@ -184,6 +188,13 @@ class Scatter(Rules):
     quiet = True
     in_place = (0,)
 
+    def cost(operands, results, **params):
+        return operands[2].size  # each is combined with an element
+
+    def traffic(operands, results, **params):
+        _, indices, updates = operands
+        return indices.nbytes + 3 * updates.nbytes  # they are read, and what they are combined with is read and written
+
     def result_type(primitive, operand, indices, updates, *, dimension_numbers, mode: str = "clip", unique_indices=False):
         numbers = dimension_numbers.as_gather()
         common = same_dtype(primitive.name, (operand, updates))
@@ -311,8 +322,12 @@ class scatter_add(Scatter):
 class scatter(Scatter):
     """`operand` with `updates` put in place at the windows that `indices` point to; where windows overlap, the last wins."""
 
+    cost = 0  # type: ignore[assignment]
     linear = ("operand", "updates")
     evaluate, lower = combining(None, None)
+
+    def traffic(operands, results, **params):
+        return operands[1].nbytes + 2 * operands[2].nbytes
 
     def transpose(cotangent, operand, indices, updates, *, dimension_numbers, mode="clip", unique_indices=False):
         params = {"dimension_numbers": dimension_numbers, "mode": mode, "unique_indices": unique_indices}

@@ -292,3 +292,38 @@ def identity_written(write, type):
         write.op("stablehlo.iota", [], counts, iota_dimension=f"{len(type.shape) - 2 + axis} : i64") for axis in (0, 1)
     )
     return write.convert(write.compare("EQ", rows, columns), type.dtype)
+
+
+# ---- how many operations the usual algorithms take (G. H. Golub and C. F. Van Loan, Matrix Computations) -----------------
+
+
+def of_stack(x, count):
+    """As many operations on each matrix of a stack, four times as many on complex ones."""
+    return math.prod(x.shape[:-2]) * count * (4 if kind(x.dtype) == "c" else 1)
+
+
+def elimination(x):
+    """Operations of the elimination of an m by n matrix, by rows: 2/3 n^3 of a square one."""
+    *_, m, n = x.shape
+    k = min(m, n)
+    return of_stack(x, 2 * m * n * k - (m + n) * k**2 + 2 * k**3 / 3)
+
+
+def reflections(x):
+    """Operations of making an m by n matrix triangular by reflections: 2 m n^2 - 2/3 n^3, if it has no fewer rows."""
+    return 2 * elimination(x)
+
+
+def singular(x, vectors, full=False):
+    """Operations of a singular value decomposition of an m by n matrix, m >= n: 4 m n^2 - 4/3 n^3 for the values only."""
+    n, m = sorted(x.shape[-2:])
+    found = 4 * m * n**2 - 4 * n**3 / 3
+    if vectors:
+        found = 4 * m**2 * n + 8 * m * n**2 + 9 * n**3 if full else 14 * m * n**2 + 8 * n**3
+    return of_stack(x, found)
+
+
+def of_factors(x):
+    """Operations of a singular value decomposition, and of the product of its factors."""
+    *_, m, n = x.shape
+    return singular(x, True) + of_stack(x, 2 * m * n * min(m, n))

@@ -12,7 +12,10 @@ from pullback.core.types import is_unknown
 from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import add, sub
 from pullback.ops.convert import convert_element_type
-from pullback.ops.families import on_host
+from pullback.ops.families import (
+    of_products,
+    on_host,
+)
 from pullback.ops.matrices import (
     OfMatrices,
     adjoint,
@@ -20,6 +23,8 @@ from pullback.ops.matrices import (
     flipped,
     in_columns,
     in_rows,
+    of_factors,
+    of_stack,
     one_by_one,
     product,
 )
@@ -88,6 +93,7 @@ class matrix_function(OnHost):
         found = flipped(matrix_function(*known, function=function))
         return tuple([found if i == unknown[0] else None for i in range(len(known))])
 
+    @of_products
     def cost(operands, results, *, function):
         return 30 * operands[0].size * operands[0].shape[-1] * 4 ** (len(operands) - 1)
 
@@ -135,6 +141,9 @@ class polar_factor(OfMatrices):
             change = add(change, by_columns(outside(left, product(t, basis)), values))
         return polar_factor(x), product(change, right)
 
+    def cost(operands, results):
+        return of_factors(operands[0])
+
     def samples(rng):
         yield (rng.normal(size=(3, 3)) + 2 * np.eye(3),), {}
         yield (rng.normal(size=(2, 3, 2)),), {}
@@ -170,6 +179,11 @@ class sylvester_solve(OnHost):
 
     def transpose(cotangent, a, b, c):
         return None, None, sylvester_solve(flipped(a), flipped(b), cotangent)
+
+    def cost(operands, results):
+        a, _, c = operands
+        n, m = c.shape[-2:]  # two Schur forms, four products with their vectors, and the triangular system
+        return of_stack(a, 25 * (n**3 + m**3) + 5 * n * m * (n + m))
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 2)) + 3 * np.eye(2), rng.normal(size=(3, 2))), {}

@@ -11,7 +11,7 @@ from pullback.core.zero import ZERO
 from pullback.ops.arithmetic import div, leibniz, mul, neg, product, quotient, sub
 from pullback.ops.compare import eq, select
 from pullback.ops.exponential import log
-from pullback.ops.families import check_kinds
+from pullback.ops.families import check_kinds, in_reals
 from pullback.ops.formulas import by_kind, by_parts, joined, lowered, power_by_parts, ratio, rsqrt_by_parts, wide
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import Formula, Function, OfPositive, OfTwo
@@ -102,6 +102,10 @@ class integer_pow(Formula):
             power = quotient([integer_pow(x, y=0), *[ZERO] * len(terms)], power)
         return power[0], power[1:]
 
+    def cost(operands, results, *, y):
+        multiplications = max(abs(y).bit_length() - 1 + abs(y).bit_count() - 1, 0) + (y < 0)
+        return results[0].size * multiplications * in_reals(results[0])
+
     def samples(rng):
         for y in (0, 1, 2, 3, 7):
             yield (rng.normal(size=(2, 3)),), {"y": y}
@@ -129,6 +133,7 @@ class pow(OfTwo):
     """x to the power of y; NaN where x is negative and y is not whole."""
 
     cost = 20
+    transcendental = True
     kinds = "fc"
     evaluate = by_kind(_power, _complex_power)
     lower = by_parts("stablehlo.power", power_by_parts)
@@ -158,6 +163,7 @@ class sqrt(OfPositive):
     """The square root of x; NaN of a negative real number."""
 
     cost = 4
+    transcendental = True
     symbolic_zeros = True
     evaluate = np.sqrt
 
@@ -184,6 +190,7 @@ class rsqrt(OfPositive):
     """1 / sqrt(x)."""
 
     cost = 4
+    transcendental = True
     symbolic_zeros = True
     evaluate = by_kind(lambda x: np.reciprocal(np.sqrt(x)), rsqrt_by_parts)
     lower = by_parts("stablehlo.rsqrt", rsqrt_by_parts)
@@ -202,6 +209,7 @@ class cbrt(Function):
     """The cube root of x, of negative numbers too."""
 
     cost = 16
+    transcendental = True
     kinds = "f"
     evaluate = np.cbrt
 
@@ -225,6 +233,7 @@ def _hypot(x, y):
 class hypot(OfTwo):
     """sqrt(x^2 + y^2), without overflow on the way. At the origin its derivative is 0, as that of |z| is at z = 0."""
 
+    cost = 20
     kinds = "f"
     evaluate = np.hypot
     lower = lowered(_hypot)
@@ -237,6 +246,7 @@ class hypot(OfTwo):
 class cosine_of(OfTwo):
     """x / hypot(x, y), the cosine of the angle of (x, y); 0 at the origin, and 1 or -1 where x is infinite and y is not."""
 
+    cost = 30
     kinds = "f"
 
     @wide
@@ -255,6 +265,7 @@ class cosine_of(OfTwo):
 class nextafter(OfTwo):
     """The number of x's dtype that comes next after x on the way to y."""
 
+    cost = 20
     kinds = "f"
     lower = "chlo.next_after"
 

@@ -96,6 +96,8 @@ LAWS = {
     "laplace": _of(_signed, lambda u: np.sign(u) * np.log1p(-np.abs(u))),
     "cauchy": _of(_after_eps, lambda u: np.tan(math.pi * (u - 0.5))),
 }
+# What a law makes of random bits takes so many operations, besides some 120 for the bits; others take a few.
+_OPERATIONS = {"key": 0, "bits": 0, "normal": 200, "exponential": 12, "gumbel": 24, "logistic": 24, "laplace": 12, "cauchy": 20}
 _ON_NUMPY = {"key", "bits", "uniform"}  # "key", which is no law of numbers: the keys of a key
 # So many numbers NumPy draws in less time than XLA takes to compile, and as exactly.
 _FEW = 1 << 15
@@ -114,8 +116,10 @@ def _rounded(count):
 class draw(Rules):
     """For each key an array of a shape, its n-th element from the n-th block of the key's random bits, by a law."""
 
-    cost = 120
     on_arrays = True
+
+    def cost(operands, results, *, law, shape, dtype):
+        return results[0].size * (120 + _OPERATIONS.get(law, 4))
 
     def result_type(keys, *, law: str, shape: Shape, dtype):
         check_keys("draw", keys)
@@ -392,7 +396,7 @@ def _multiplied_and_added(x, y, z):
 class quantile(OfFraction):
     """The y whose erf is x, as XLA has it."""
 
-    cost = 20
+    cost = 60
     kinds = "f"
     lower = "chlo.erf_inv"
 
@@ -404,7 +408,7 @@ class quantile(OfFraction):
 class log_factorial(OfPositive):
     """log Gamma(x), as XLA has it."""
 
-    cost = 40
+    cost = 90
     kinds = "f"
     lower = "chlo.lgamma"
 
@@ -418,6 +422,9 @@ class rng_bit_generator(Rules):
     DEFAULT; THREE_FRY and PHILOX are the same everywhere."""
 
     multiple_results = True
+
+    def cost(operands, results, **params):
+        return 15 * results[1].nbytes  # about 60 for each word of 4 bytes
 
     def result_type(state, *, shape: tuple[int, ...], dtype, algorithm: str):
         if state.shape != (4,) or state.dtype is not UINT32:

@@ -97,7 +97,7 @@ class OfWindows(Rules):
         return (all_but(x, [axis for axis, row in enumerate(zip(*Window(**params))) if row != plain]),)
 
     def cost(operands, results, **params):
-        return results[0].size * math.prod(params["window_dimensions"])
+        return results[0].size * (math.prod(params["window_dimensions"]) - 1)
 
     def samples(rng):
         yield (rng.normal(size=(2, 5, 4)),), _window((1, 3, 2), (1, 2, 1), ((0, 0), (1, 1), (0, 1)))

@@ -146,6 +146,7 @@ def _before(x, neutral, axis, reverse):
 class linear_scan(Scan):
     """y where y[i] = a[i] y[i-1] + b[i] along `axis`, and y is 0 before the first; with `reverse`, behind the last."""
 
+    cost = 2
     kinds = "iufc"
     accumulation = running_dtype
 
@@ -255,7 +256,7 @@ class cumlogsumexp(Scan):
     """The logarithm of the sum of the exponentials of the elements up to each one."""
 
     kinds = "f"
-    cost = 20
+    cost = 40
     accumulation = running_dtype
     evaluate, lower = scanning(np.logaddexp, logaddexp.lower, -np.inf)
 

@@ -194,6 +194,9 @@ class concatenate(Moving):
 class slice(Moving):
     """The elements of x from `start_indices` up to `limit_indices`, in steps of `strides` (1 by default)."""
 
+    def traffic(operands, results, **params):
+        return 2 * results[0].nbytes
+
     def result_type(x, *, start_indices: Shape, limit_indices: Shape, strides: Shape | None = None):
         steps = strides or (1,) * x.ndim
         fits = len(start_indices) == len(limit_indices) == len(steps) == x.ndim

@@ -48,7 +48,7 @@ def _average(x, n, radius, derivative, integral):
 class exprel(Function):
     """The n-th derivative of (exp(x) - 1) / x, which is 1 at 0."""
 
-    cost = 40
+    cost = 60
     kinds = "f"
 
     @in_double
@@ -68,7 +68,7 @@ class exprel(Function):
 class log1p_ratio(Function):
     """The n-th derivative of log(1 + x) / x, which is 1 at 0."""
 
-    cost = 40
+    cost = 60
     kinds = "f"
 
     @in_double
@@ -113,7 +113,7 @@ def _bessel_i(x, n, scaled):
 class bessel_i(Function):
     """The modified Bessel function I_n of whole order n >= 0; where `scaled`, exp(-|x|) times it."""
 
-    cost = 80
+    cost = 190
     kinds = "f"
 
     @in_double
@@ -144,7 +144,7 @@ class scaled_slope(Function):
     """A derivative of exp(-|x|) I_n(x): from the mean of cos(n v) exp(-x (1 - cos(v))) over v by the trapezoidal rule, in which
     nothing cancels; beyond x = 30 by Hankel's series. Source: DLMF 10.32.3 and 10.40.1."""
 
-    cost = 200
+    cost = 300
     kinds = "f"
 
     @in_double
@@ -488,6 +488,7 @@ def _times_logarithm(logarithm, shift):
 class xlogy(OfTwo):
     """x log(y), and 0 where x is 0."""
 
+    cost = 14
     kinds = "f"
     evaluate, partials = _times_logarithm(log, 0)
 
@@ -499,6 +500,7 @@ class xlogy(OfTwo):
 class xlog1py(OfTwo):
     """x log(1 + y), and 0 where x is 0."""
 
+    cost = 14
     kinds = "f"
     evaluate, partials = _times_logarithm(log1p, 1)
     lower = lowered(lambda x, y: np.where((x == 0) & (y == y), 0, x * log1p_formula(y)))
@@ -511,6 +513,7 @@ class xlog1py(OfTwo):
 class rel_entr(OfTwo):
     """x log(x / y) where both are positive, 0 where x is 0 and y is not negative, else infinite."""
 
+    cost = 100
     kinds = "f"
 
     @in_double
@@ -534,7 +537,7 @@ class rel_entr(OfTwo):
 class logit(OfFraction):
     """log(x / (1 - x)); between 1/4 and 3/4, where 2 x - 1 is exact, as 2 artanh(2 x - 1)."""
 
-    cost = 20
+    cost = 120
     kinds = "f"
 
     @in_double

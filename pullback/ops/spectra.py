@@ -41,11 +41,13 @@ from pullback.ops.matrices import (
     in_rows,
     mask,
     nan_on_failure,
+    of_stack,
     one_by_one,
     part_dtype,
     product,
     real_part,
     scaled_columns,
+    singular,
     stack_type,
     status_type,
     where,
@@ -59,6 +61,7 @@ from pullback.stablehlo.writer import TensorType
 class over_gap(OfTwo):
     """x / y, but 0 / 0 is 0: vectors of equal eigenvalues that nothing turns into each other have finite derivatives."""
 
+    cost = 5
     kinds = "fc"
     linear = ("x",)
 
@@ -120,7 +123,7 @@ class eigh(Factorization):
         return (basis, values), (product(basis, turned(inner, values)), change)
 
     def cost(operands, results, *, lower, vectors):
-        return 9 * operands[0].size * operands[0].shape[-1]
+        return of_stack(operands[0], (9 if vectors else 4 / 3) * operands[0].shape[-1] ** 3)
 
     def samples(rng):
         yield (spread_matrix(rng, 3, 3).real,), {"lower": True, "vectors": False}
@@ -201,7 +204,7 @@ class svd(Factorization):
         return (values, left, right), (change, left_change, adjoint(basis_change))
 
     def cost(operands, results, *, full_matrices, vectors):
-        return 20 * operands[0].size * min(operands[0].shape[-2:])
+        return singular(operands[0], vectors, full_matrices)
 
     def samples(rng):
         for shape in ((3, 3), (2, 4, 2), (2, 3)):
@@ -273,7 +276,7 @@ class eig(Factorization):
         return (values, *lefts, rights)[: len(found)], tuple(found)
 
     def cost(operands, results, *, left, right):
-        return 25 * operands[0].size * operands[0].shape[-1]
+        return of_stack(operands[0], (25 if left or right else 10) * operands[0].shape[-1] ** 3)
 
     def samples(rng):
         yield (spread_matrix(rng, 3, 3),), {"left": False, "right": False}
@@ -325,6 +328,9 @@ class schur(Factorization):
         form, basis, *_, status = call_lapack(write, "gees", [x], types, len(x.shape) - 2, {0: 0}, **flags)
         return checked(write, status, form, *[basis][:vectors])
 
+    def cost(operands, results, *, vectors):
+        return of_stack(operands[0], (25 if vectors else 10) * operands[0].shape[-1] ** 3)
+
     def samples(rng):
         yield (rng.normal(size=(3, 3)),), {"vectors": True}
         yield (rng.normal(size=(2, 2, 2)),), {"vectors": False}
@@ -348,6 +354,9 @@ class hessenberg(Factorization):
         types = [*write.result_types, status_type(x)]
         out, taus, status = call_lapack(write, "gehrd", [x], types, len(x.shape) - 2, {0: 0}, low=1, high=x.shape[-1])
         return checked(write, status, out, taus)
+
+    def cost(operands, results):
+        return of_stack(operands[0], 10 * operands[0].shape[-1] ** 3 / 3)
 
     def samples(rng):
         yield (rng.normal(size=(4, 4)),), {}
@@ -376,6 +385,9 @@ class tridiagonal(Factorization):
         types, flags = [*write.result_types, status_type(x)], {"uplo": "L" if lower else "U"}
         *found, status = call_lapack(write, "sytrd", [x], types, len(x.shape) - 2, {0: 0}, **flags)
         return checked(write, status, *found)
+
+    def cost(operands, results, *, lower):
+        return of_stack(operands[0], 4 * operands[0].shape[-1] ** 3 / 3)
 
     def samples(rng):
         yield (rng.normal(size=(4, 4)),), {"lower": True}

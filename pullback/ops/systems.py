@@ -29,12 +29,15 @@ from pullback.ops.matrices import (
     conjugate,
     diagonal,
     diagonal_matrix,
+    elimination,
     flipped,
     identity_like,
     in_columns,
     in_rows,
     mask,
     nan_on_failure,
+    of_factors,
+    of_stack,
     part_dtype,
     product,
     product_from_the_right,
@@ -100,7 +103,8 @@ class solve(OfMatrices):
         return solve(in_front(a, axes[0], size), in_front(b, axes[1], size), transposed=transposed), 0
 
     def cost(operands, results, *, transposed=False):
-        return operands[0].size * operands[0].shape[-1] + 2 * results[0].size * operands[0].shape[-1]
+        a, b = operands
+        return elimination(a) + of_stack(a, 2 * a.shape[-1] ** 2 * b.shape[-1])
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)) + 3 * np.eye(3), rng.normal(size=(3, 2))), {}
@@ -141,7 +145,7 @@ class det(OfMatrices):
         return det(*primals), reduce_sum(mul(cofactors(*primals), tangents[0]), axes=(ndim - 2, ndim - 1))
 
     def cost(operands, results):
-        return operands[0].size * operands[0].shape[-1]
+        return elimination(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)),), {}
@@ -218,7 +222,7 @@ class cofactors(OfMatrices):
         return cofactors(x), _turned(left, right, sub(own, flipped(mul(pairs, change))))
 
     def cost(operands, results):
-        return 25 * operands[0].size * operands[0].shape[-1]
+        return of_factors(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)),), {}
@@ -253,7 +257,7 @@ class slogdet(Factorization):
         return (turn, size), (mul(turn, joined(literal(0, angle), angle)), real_part(change))
 
     def cost(operands, results):
-        return operands[0].size * operands[0].shape[-1]
+        return elimination(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(3, 3)) + 3 * np.eye(3),), {}
@@ -299,7 +303,7 @@ class pinv(OfMatrices):
         return out, sub(outside, times(out, t, out))
 
     def cost(operands, results):
-        return 25 * operands[0].size * min(operands[0].shape[-2:])
+        return of_factors(operands[0])
 
     def samples(rng):
         yield (rng.normal(size=(3, 2)), np.asarray(1e-6)), {}

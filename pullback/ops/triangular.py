@@ -12,6 +12,7 @@ from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, mul, sub
+from pullback.ops.families import of_products
 from pullback.ops.index import gather
 from pullback.ops.literals import literal
 from pullback.ops.matrices import (
@@ -114,6 +115,7 @@ class triangular_solve(OfMatrices):
             return separated_columns(out, along, b), 0
         return triangular_solve(a, in_front(b, axes[1], size), left_side=left_side, **params), 0
 
+    @of_products
     def cost(operands, results, **params):
         return results[0].size * operands[0].shape[-1]
 
@@ -179,6 +181,10 @@ class tridiagonal_solve(OfMatrices):
     def transpose(cotangent, dl, d, du, b):
         return None, None, None, tridiagonal_solve(_moved(du, 1, 0), d, _moved(dl, -1, 0), cotangent)
 
+    @of_products
+    def cost(operands, results):
+        return 3 * operands[1].size + 5 * results[0].size  # elimination, once, and two substitutions
+
     def samples(rng):
         yield (rng.normal(size=4), 4 + rng.random(4), rng.normal(size=4), rng.normal(size=(4, 2))), {}
         yield (rng.normal(size=(2, 3)), 4 + rng.random((2, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 3, 1))), {}
@@ -203,6 +209,7 @@ def _tridiagonal_product(dl, d, du, x):
 class lu_pivots_to_permutation(OfMatrices):
     """The permutation that exchanging row i with row `pivots[i]`, for one i after the other, makes."""
 
+    cost = 0
     kinds = "iu"
 
     def result_type(pivots, *, permutation_size):

@@ -20,6 +20,7 @@ class sin(Function):
     """Sine of x, in radians."""
 
     cost = 12
+    transcendental = True
     evaluate = np.sin
 
     def partials(out, x):
@@ -31,6 +32,7 @@ class cos(Function):
     """Cosine of x, in radians."""
 
     cost = 12
+    transcendental = True
     evaluate = np.cos
 
     def partials(out, x):
@@ -42,6 +44,7 @@ class tan(Function):
     """Tangent of x, in radians."""
 
     cost = 16
+    transcendental = True
     evaluate = np.tan
 
     def partials(out, x):
@@ -53,6 +56,7 @@ class asin(OfFraction):
     """The angle between -pi/2 and pi/2 whose sine is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arcsin
 
     def partials(out, x):
@@ -64,6 +68,7 @@ class acos(OfFraction):
     """The angle between 0 and pi whose cosine is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arccos
 
     def partials(out, x):
@@ -75,6 +80,7 @@ class atan(Function):
     """The angle between -pi/2 and pi/2 whose tangent is x."""
 
     cost = 16
+    transcendental = True
     evaluate = np.arctan
 
     def partials(out, x):
@@ -89,6 +95,7 @@ class atan2(OfTwo):
     """The angle of the point (x, y) with the x axis, between -pi and pi; y is the first operand."""
 
     cost = 16
+    transcendental = True
     kinds = "f"
     evaluate = np.arctan2
 
@@ -125,6 +132,8 @@ class sinc(Function):
     parts of a complex number are of different sizes. Elsewhere it follows from u S = sin(u), differentiated n times: u S_n +
     n S_(n-1) is the n-th derivative of sine. Solving for S_n multiplies an error by n / u, so u > n.
     """
+
+    cost = 30
 
     @wide
     def evaluate(x, *, n):

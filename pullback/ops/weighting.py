@@ -16,6 +16,7 @@ from pullback.ops.pointwise import Formula
 class hold(Formula):
     """x within -bound and bound, for what is flat beyond them: its derivative is 1 everywhere."""
 
+    cost = 1
     kinds = "f"
 
     def evaluate(x, *, bound):
@@ -32,6 +33,7 @@ class hold(Formula):
 class weigh(Formula):
     """x * weight, for a weight that is 0 where x is less than -bound, and 1 where it is more than bound."""
 
+    cost = 2
     kinds = "f"
 
     def evaluate(x, weight, *, bound):

@@ -420,7 +420,7 @@ def set_value(key: str, value: str | bytes, *, overwrite: bool = True) -> bytes 
         >>> pb.distributed.set_value("best", "0.25")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
     """
     data = value.encode() if isinstance(value, str) else bytes(value)
     answer, found = current().link.ask({"op": "set", "key": key, "overwrite": overwrite}, data)
@@ -446,7 +446,7 @@ def get_value(key: str, timeout: float | None = 0.0) -> bytes:
         >>> pb.distributed.get_value("best")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
     """
     link = current().link
     if timeout == 0:
@@ -473,7 +473,7 @@ def delete_value(key: str) -> bool:
         >>> pb.distributed.delete_value("best")
         Traceback (most recent call last):
             ...
-        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others.
+        pullback.core.errors.WorldError: This process is alone: pb.distributed.initialize lets it join others...
     """
     return bool(current().link.ask({"op": "delete", "key": key})[0]["found"])
 

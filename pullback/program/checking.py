@@ -44,7 +44,7 @@ def check_program(program: Graph) -> None:
         >>> check_program(Program([x], [], [y]))
         Traceback (most recent call last):
             ...
-        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines.
+        pullback.core.errors.ProgramError: In Program main: its output 0 is a variable of type f32[3] that nothing defines...
     """
     _Checker(program).check()
 

@@ -20,7 +20,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pullback.program.equation import Atom, Equation, Graph, Variable, remembered
+from pullback.core.array import Array
+from pullback.program.equation import Atom, Equation, Variable, remembered
+from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
 Numbers = frozenset[int]
@@ -68,7 +70,7 @@ class Waiting(NamedTuple):
     within: tuple[Equation, ...]
 
 
-def liveness(program: Graph, donated: Iterable[int] = ()) -> Liveness:
+def liveness(program: Program, donated: Iterable[int] = ()) -> Liveness:
     """The memory of the values of a Program while each equation runs; found in one pass, once.
 
     Arguments:
@@ -85,7 +87,7 @@ def liveness(program: Graph, donated: Iterable[int] = ()) -> Liveness:
     return _liveness(program, frozenset(donated))
 
 
-def waiting(program: Graph, donated: Iterable[int] = ()) -> list[Waiting]:
+def waiting(program: Program, donated: Iterable[int] = ()) -> list[Waiting]:
     """The values in memory where a Program takes most, the largest first.
 
     Arguments:
@@ -113,12 +115,12 @@ def waiting(program: Graph, donated: Iterable[int] = ()) -> list[Waiting]:
 
 
 @remembered
-def _liveness(program: Graph, donated: Numbers) -> Liveness:
+def _liveness(program: Program, donated: Numbers) -> Liveness:
     live: dict[int, int] = {}
     reused: dict[int, tuple[tuple[int, int], ...]] = {}
     outside = {(id(program), donated): (0, 1)}  # the most that is live around a Program, and how many run at once
     flows = _holders_first(program, donated)
-    for key, (flow, _) in flows.items():
+    for key, flow in flows.items():
         base, times = outside[key]
         for row in flow.rows:
             number = row.equation.id
@@ -130,24 +132,36 @@ def _liveness(program: Graph, donated: Numbers) -> Liveness:
                 outside[part.key] = max(most, base + times * part.around), max(count, times * part.at_once)
     top = _flow(program, donated)
     path = [flow.rows[place].equation for flow, place in _to_the_peak(top)]
-    arrays = {id(array): array for _, one in flows.values() for _, array in one.constants}
-    held = sum([array.type.nbytes for array in arrays.values()])
+    held = sum([array.type.nbytes for array in constants_of(program)])
     held += sum([variable.type.nbytes for i, variable in enumerate(program.inputs) if i not in donated])
     return Liveness(live, held, top.peak, path[-1] if path else None, tuple(path[:-1]), reused)
 
 
-def _holders_first(program: Graph, donated: Numbers) -> dict[tuple[int, Numbers], tuple[_Flow, Graph]]:
-    """What is live in a Program and in each that it runs, each after all that hold it."""
-    found: dict[tuple[int, Numbers], tuple[_Flow, Graph]] = {}
+def constants_of(program: Program) -> list[Array]:
+    """The arrays that a Program and those that it runs close over, each once."""
+    held = {id(program): program}
+    found: dict[int, Array] = {}
+    for one in (order := [program]):  # which grows meanwhile
+        found |= {id(array): array for _, array in one.constants}
+        for run in [run for equation in one.equations for run in runs_of(equation)]:
+            if id(run.program) not in held:
+                held[id(run.program)] = run.program
+                order.append(run.program)
+    return list(found.values())
 
-    def visit(key: tuple[int, Numbers], flow: _Flow, program: Graph) -> None:
+
+def _holders_first(program: Program, donated: Numbers) -> dict[tuple[int, Numbers], _Flow]:
+    """What is live in a Program and in each that it runs, each after all that hold it."""
+    found: dict[tuple[int, Numbers], _Flow] = {}
+
+    def visit(key: tuple[int, Numbers], flow: _Flow) -> None:
         for row in flow.rows:
             for part in row.parts:
                 if part.key not in found:
-                    visit(part.key, part.flow, part.program)
-        found[key] = flow, program
+                    visit(part.key, part.flow)
+        found[key] = flow
 
-    visit((id(program), donated), _flow(program, donated), program)
+    visit((id(program), donated), _flow(program, donated))
     return dict(reversed(found.items()))
 
 
@@ -197,7 +211,7 @@ class _Part(NamedTuple):
         inside: the buffers outside whose memory is counted in it.
     """
 
-    program: Graph
+    program: Program
     released: Numbers
     around: int
     at_once: int
@@ -241,14 +255,14 @@ class _Flow(NamedTuple):
 
 
 @remembered
-def _flow(program: Graph, released: Numbers) -> _Flow:
+def _flow(program: Program, released: Numbers) -> _Flow:
     return _Walk(program, released).flow()
 
 
 class _Walk:
     """A walk through the equations of a Program, in which values get memory and release it."""
 
-    def __init__(self, program: Graph, released: Numbers) -> None:
+    def __init__(self, program: Program, released: Numbers) -> None:
         self.program = program
         self.live = 0
         self.buffers: list[_Buffer] = []

@@ -97,6 +97,11 @@ def equation_text(program: Graph, equation: Equation) -> str:
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
 
+def parameter_text(value: Any) -> str:
+    """A parameter of an equation that holds no Program, as the text has it."""
+    return _Printer(Graph((), (), ()), False, PLAIN, {}).value(value, "")
+
+
 def share_counts(program: Graph) -> tuple[list[Graph], Counter[int]]:
     """`program` and every Program inside it, once each; and how often each of these (by id) is held by an equation."""
     counts: Counter[int] = Counter()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from pullback.program.equation import Equation, Graph
-from pullback.program.program import programs_in
+from pullback.program.equation import Equation
+from pullback.program.program import Program, programs_in
 
 
 class Run(NamedTuple):
@@ -20,7 +20,7 @@ class Run(NamedTuple):
             next `carry` are carried, and the others are those of one step. test: whether it is the test of a loop.
     """
 
-    program: Graph
+    program: Program
     lead: int = 0
     steps: int | None = 1
     at_once: int = 1
@@ -44,7 +44,7 @@ def runs_of(equation: Equation) -> list[Run]:
     if wiring is None:
         return [Run(program) for program in programs_in(params)]
     held = params[wiring.programs]
-    programs = [one for one in (held if isinstance(held, tuple) else (held,)) if isinstance(one, Graph)]
+    programs = [one for one in (held if isinstance(held, tuple) else (held,)) if isinstance(one, Program)]
     at_once = math.prod([params["mesh"].shape[name] for name in params.get("manual", ())])
     if wiring.consts is None:
         return [Run(program, wiring.lead, 1, at_once) for program in programs]

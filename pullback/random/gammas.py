@@ -11,9 +11,9 @@ from typing import Any
 
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_jvp, custom_vmap
-from pullback.api.loops import map as each_alone
 from pullback.api.loops import while_loop
 from pullback.api.mapping import vmap
+from pullback.api.scans import map as each_alone
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError

@@ -32,9 +32,29 @@ F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 0xFFFFFFFF
 _UNSAFE = KEYS["urbg"]
 
-# In a `checked_keys` block the keys that were used: known ones by their words, traced ones, which are held, by their identity;
-# each with what used it.
-used_keys: Inherited[dict[Any, tuple[str, Any]] | None] = Inherited("pullback_used_keys", None)
+
+class UsedKeys(dict[Any, tuple[str, Any]]):
+    """The keys that were used in a block: known ones by their words, traced ones, which are held, by their identity; each with
+    what used it.
+
+    Attributes:
+        checks: what is told of a key that is used again; without it, that is an error.
+    """
+
+    __slots__ = ("checks",)
+
+    def __init__(self, checks: Any = None) -> None:
+        super().__init__()
+        self.checks = checks
+
+    def tell(self, message: str) -> None:
+        """Say that a key is used again."""
+        if self.checks is None:
+            raise KeyReuseError(message)
+        self.checks.tell("keys", message)
+
+
+used_keys: Inherited[UsedKeys | None] = Inherited("pullback_used_keys", None)  # None: nobody watches
 
 
 @contextmanager
@@ -64,7 +84,7 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
             ...
         pullback.core.errors.KeyReuseError: uniform was given a key that normal has used up already...
     """
-    with used_keys.setting({} if enabled else None):
+    with used_keys.setting(UsedKeys() if enabled else None):
         yield
 
 
@@ -117,14 +137,13 @@ def single_key(key: Any, name: str) -> Array:
             f"{name} takes one key, but got {typed.type}. For many, pb.vmap(lambda key: pb.random.{name}(key, ...))(keys)."
             f"{at_user_line()}"
         )
-    used = used_keys.get() or {}
-    for mark in _marks(key) if used else ():
-        if mark in used:
-            raise KeyReuseError(
-                f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
-                f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
-                f" pass pb.random.clone(key).{at_user_line()}"
-            )
+    used = used_keys.get()
+    if used and (mark := next(filter(used.__contains__, _marks(key)), None)) is not None:
+        used.tell(
+            f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
+            f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
+            f" pass pb.random.clone(key).{at_user_line()}"
+        )
     return typed
 
 
@@ -430,7 +449,7 @@ def clone(key: ArrayLike) -> Array:
         True:bool[]:cpu(0)
     """
     typed_keys(key, "clone")
-    used = used_keys.get() or {}
+    used = used_keys.get()
     for mark in _marks(key) if used else ():
-        used.pop(mark, None)
+        used.pop(mark, None)  # type: ignore[union-attr]  # there are some
     return key if isinstance(key, Array) else as_operand(key, "clone")

@@ -70,7 +70,7 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
         >>> pb.testing.check_primitive(double)
         Traceback (most recent call last):
             ...
-        pullback.testing.values.CheckFailure: double, sample 0 (f64[3]): jvp against finite differences:
+        pullback.testing.CheckFailure: double, sample 0 (f64[3]): jvp against finite differences:
         ...
     """
     if not isinstance(p, Primitive):

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, as_array
 from pullback.core.dtypes import DTYPES, DType, is_inexact, kind
+from pullback.core.error_pages import Explained
 from pullback.core.tracing import type_of
 
 Flat = Callable[..., Sequence[Any]]
@@ -32,14 +33,25 @@ DTYPES_OF_KIND = {
 }
 
 
-class CheckFailure(AssertionError):
+class CheckFailure(Explained, AssertionError):
     """A check of `pb.testing` has failed. The message says which one, on what, and shows both values.
 
-    Example:
+    Fails: a derivative that is not that of the function, since a part of it is hidden.
         >>> import pullback as pb
-        >>> issubclass(pb.testing.CheckFailure, AssertionError)
+        >>> square = pb.custom_jvp(lambda x: x * x)
+        >>> square.defjvps(lambda tangent, out, x: tangent * x)
+        >>> pb.testing.check_gradients(square, (3.0,))
+        Traceback (most recent call last):
+            ...
+        pullback.testing.CheckFailure: ...
+
+    Cure: the rule whose figures differ, or the function.
+        >>> square.defjvps(lambda tangent, out, x: 2.0 * tangent * x)
+        >>> pb.testing.check_gradients(square, (3.0,)) is None
         True
     """
+
+    __module__ = "pullback.testing"
 
 
 def host(value: Any) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.axes import bind_named, own_axes, told_axes
 from pullback.core.dtypes import is_inexact
+from pullback.core.modes import current_mode
 from pullback.core.primitive import Primitive
 from pullback.core.source import user_source
 from pullback.core.tracing import Trace, Tracer, bind, type_of
@@ -47,6 +48,8 @@ class JvpTrace(Trace):
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__(function)
         self.told = told_axes()
+        if (checks := current_mode().checks) is not None:
+            checks.differentiates()
 
     def by_rule(self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""

@@ -190,7 +190,7 @@ class TestGradOptions:
             (lambda x: x * np.ones(3), r"0-d output, but .* returned f64\[3\]"),
             (lambda x: (x, x), "a tuple of 2 arrays"),
             (lambda x: {}, "a dict of 0 arrays"),
-            (lambda x: None, r"returned None: is a return missing\?$"),
+            (lambda x: None, r"(?m)returned None: is a return missing\?$"),
             (lambda x: x > 0, "floating-point output"),
             (lambda x: pnp.asarray(1), "floating-point output"),
         ],

@@ -13,7 +13,7 @@ import pytest
 
 import pullback as pb
 from pullback import lax
-from pullback.api import compiled
+from pullback.api import history
 from pullback.core.errors import DtypeError, ShapeError, StructureError
 from pullback.core.trees import difference
 
@@ -173,9 +173,9 @@ def test_integers_and_parts_without_a_derivative_may_be_none() -> None:
 
 def test_leaves_that_are_too_few_or_too_many() -> None:
     structure = pb.tree.structure(PARAMETERS)
-    with pytest.raises(StructureError, match=r"32 leaves, but got 31: there is none for tree\['layer7'\]\['w'\]\.$"):
+    with pytest.raises(StructureError, match=r"(?m)32 leaves, but got 31: there is none for tree\['layer7'\]\['w'\]\.$"):
         pb.tree.unflatten(structure, range(31))
-    with pytest.raises(StructureError, match=r"32 leaves, but got 33\.$"):
+    with pytest.raises(StructureError, match=r"(?m)32 leaves, but got 33\.$"):
         pb.tree.unflatten(structure, range(33))
 
 
@@ -199,13 +199,13 @@ def test_arguments_of_what_was_compiled_are_named(capsys: pytest.CaptureFixture[
 def test_a_miss_is_explained_while_other_threads_add_signatures(monkeypatch, capsys):
     f = pb.jit(lambda x: x + 1, explain_misses=True)
     f(1.0)
-    compared = compiled.differences
+    compared = history.distance
 
     def meanwhile(*args):
         f._signatures.setdefault(("another", len(f._signatures)), None)
         return compared(*args)
 
-    monkeypatch.setattr(compiled, "differences", meanwhile)
+    monkeypatch.setattr(history, "distance", meanwhile)
     f(1)
     f._signatures.clear()
     assert "traced again" in capsys.readouterr().out

@@ -490,7 +490,7 @@ WRONG = {
     "fwd: a leaf too few": (
         {"fwd": lambda x: ({"a": x, "b": (x,)}, None)},
         StructureError,
-        r"output\['b'\] is a tuple of 1 element where the function's output has 2 elements\.$",
+        r"(?m)output\['b'\] is a tuple of 1 element where the function's output has 2 elements\.$",
     ),
     "fwd: another kind of container": (
         {"fwd": lambda x: ({"a": x, "b": [x, 3]}, None)},
@@ -501,7 +501,7 @@ WRONG = {
     "fwd: a shape": (
         {"fwd": lambda x: ({"a": x[0], "b": (x, 3)}, None)},
         ShapeError,
-        r"output\['a'\] is f64\[\] where the function's output has f64\[2\]\.$",
+        r"(?m)output\['a'\] is f64\[\] where the function's output has f64\[2\]\.$",
     ),
     "fwd: a dtype": ({"fwd": lambda x: ({"a": x.astype("float32"), "b": (x, 3)}, None)}, DtypeError, r"is f32\[2\]"),
     "fwd: an integer's dtype": ({"fwd": lambda x: ({"a": x, "b": (x, 3.0)}, None)}, DtypeError, r"\['b'\]\[1\]"),

@@ -280,7 +280,7 @@ def test_a_cause_and_an_occasion_of_the_users_are_shown_without_our_frames():
 
 
 def test_a_variable_that_is_neither_on_nor_off_is_named_once(monkeypatch):
-    name = "PULLBACK_EXPLAIN_MISSES"
+    name = "PULLBACK_EXPLAIN"
     for value, on in {"": False, "0": False, "1": True}.items():
         monkeypatch.setenv(name, value)
         assert source.flag(name) is on

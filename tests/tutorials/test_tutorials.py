@@ -9,14 +9,14 @@ import re
 from pathlib import Path
 
 import pytest
-from tutorial_runner import FOLDER, check, devices_of, matches, run_apart, steps
+from tutorial_runner import FOLDER, PAGES, check, devices_of, matches, run_apart, steps
 
 import pullback as pb
 
-TUTORIALS = sorted(FOLDER.glob("[0-9]-*.md"))
+TUTORIALS = [path for path in PAGES if path.parent == FOLDER]
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_tutorial(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if devices_of(path) > 1:
@@ -29,9 +29,10 @@ def test_tutorial(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert (tmp_path / figure).stat().st_size > 1000, f"{path.name} shows {figure}, but does not draw it"
 
 
-def test_index_lists_every_tutorial_in_order() -> None:
-    index = (FOLDER / "README.md").read_text()
-    assert re.findall(r"\((\d-[\w-]+\.md)\)", index) == [path.name for path in TUTORIALS]
+def test_index_lists_every_tutorial_once_and_the_courses_in_order() -> None:
+    listed = re.findall(r"^\d+\. \[.+?\]\((\d+-[\w-]+\.md)\)", (FOLDER / "README.md").read_text(), re.M)
+    assert sorted(listed) == sorted(path.name for path in TUTORIALS)
+    assert [name[:3] for name in listed if name[1:3] == "01"] == ["101", "201", "301", "401", "501"]
 
 
 def test_every_environment_variable_is_described() -> None:

@@ -284,7 +284,7 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
         False,
         None,
         None,
-        (lambda: keys.used_keys, lambda read: {} if read("jax_debug_key_reuse") else None),
+        (lambda: keys.used_keys, lambda read: keys.UsedKeys() if read("jax_debug_key_reuse") else None),
     ),
     "jax_log_compiles": (
         False,

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from types import FunctionType
 from typing import Any
 
+from pullback.api.progress import Reported
 from pullback.compat.jax.facade import adapter
 from pullback.compat.jax.tree_util import (
     PyTreeDef,
@@ -96,6 +97,8 @@ def of_jax_trees(function: Any) -> Any:
     """A user's function for one of pullback's: as one that takes JAX's trees, and that is called in a transformation."""
     if not callable(function):  # pullback says so
         return function
+    if isinstance(function, Reported):  # a body whose steps a bar shows
+        return function.of(of_jax_trees(function.function))
 
     @taking(JAX_TREES)
     @named_after(function)

@@ -51,7 +51,8 @@ def test_an_error_is_shown_from_the_first_frame_of_the_program_on(tmp_path: Path
     assert done.returncode == 1
     lines = [line.strip() for line in done.stderr.splitlines() if not line.strip().startswith(("~", "^"))]
     assert lines[1].endswith('program.py", line 4, in <module>') and lines[3].endswith('program.py", line 3, in f')
-    assert len(lines) == 6 and "ShapeError: matmul of f32[2,3] and f32[2,3]" in lines[5]
+    assert len(lines) == 7 and "ShapeError: matmul of f32[2,3] and f32[2,3]" in lines[5]
+    assert lines[6].startswith("More: `python -m pullback help ShapeError`")
 
 
 def test_an_error_of_syntax_is_shown_alone(tmp_path: Path) -> None:

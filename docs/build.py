@@ -1,0 +1,67 @@
+"""Builds the site of the documentation: static pages that open from the disk, without a network.
+
+python docs/build.py OUT        # from the Markdown under docs/ and what it leads to; needs pip install 'pullback[docs]'
+
+OUT is made if it is not there, and taken if it is empty or holds a site that was built before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import shutil
+import sys
+
+from website.contents import contents
+from website.layout import Layout
+from website.markup import Names, html
+from website.pages import DOCS, ROOT, Page, SiteError, collect, place_of
+from website.search import index
+
+FILES = ("style.css", "site.js", "icon.svg")
+MARK = "website/search-index.js"  # by it a folder is known as one of ours
+
+
+def build(out: pathlib.Path) -> list[str]:
+    """Write the site into a folder.
+
+    Arguments:
+        out: the folder.
+
+    Returns:
+        The places of its pages, in their order.
+
+    Raises:
+        SiteError: a link leads nowhere, a page has HTML, or the folder holds something else.
+    """
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
+        raise SiteError(f"{out} is there, and is no site that this program built: choose another folder, or empty it.")
+    sources = sorted(DOCS.rglob("*.md"))
+    starts = [Page(source, place_of(source)) for source in [*sources, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]]
+    pages, images = collect(starts)
+    order = contents({source for source in pages if source.suffix == ".md"})
+    layout, names = Layout(order, pages), Names(list(pages.values()))
+    files = {page.place: layout.framed(page, html(page, names, lambda what, line: None)) for page in pages.values()}
+    files[MARK] = index([(pages[place.source], place.section) for place in order])
+    if out.exists():
+        shutil.rmtree(out)
+    for place, text in files.items():
+        (out / place).parent.mkdir(parents=True, exist_ok=True)
+        (out / place).write_text(text, encoding="utf-8")
+    for name in FILES:
+        shutil.copyfile(DOCS / "website" / name, out / "website" / name)
+    for image in sorted(images):
+        (out / place_of(image)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(image, out / place_of(image))
+    return [pages[place.source].place for place in order]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path, help="the folder to write to")
+    given = parser.parse_args()
+    try:
+        built = build(given.out)
+    except SiteError as error:
+        sys.exit(str(error))
+    print(f"{len(built)} pages: open {given.out / 'index.html'}")

@@ -1,0 +1,1 @@
+"""What makes the site of Markdown pages: `python docs/build.py OUT`."""

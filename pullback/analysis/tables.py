@@ -1,0 +1,205 @@
+"""Tables as plain text, in colour on a terminal, and as HTML; and numbers in few digits."""
+
+from __future__ import annotations
+
+import html
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TextIO
+
+from pullback.core.bars import print_table
+
+
+class Column(NamedTuple):
+    """A column: its heading, whether it holds numbers, which stand on the right, and whether its cells are code."""
+
+    heading: str
+    number: bool = False
+    code: bool = False
+
+
+class Table(NamedTuple):
+    """A title, columns, rows of texts, and sentences below. `strong` are the numbers of the rows that sum up the others."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    strong: frozenset[int] = frozenset()
+
+    def without_empty(self) -> Table:
+        """The table without the columns in which nothing stands."""
+        kept = [i for i, _ in enumerate(self.columns) if any([row[i] for row in self.rows])]
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return self._replace(columns=[self.columns[i] for i in kept], rows=rows)
+
+
+LONGEST = 76  # characters of a cell of plain text
+
+
+def plain(table: Table) -> str:
+    """A table as text, its columns aligned.
+
+    Example:
+        >>> print(plain(Table("Sizes", [Column("name"), Column("bytes", True)], [["x", "8"], ["weights", "1,024"]])))
+        Sizes
+        name     bytes
+        x            8
+        weights  1,024
+    """
+    cut = [[one if len(one) <= LONGEST else f"{one[: LONGEST - 3]}..." for one in row] for row in table.rows]
+    rows = [[column.heading for column in table.columns], *cut]
+    widths = [max([len(row[i]) for row in rows]) for i in range(len(table.columns))]
+    lines = []
+    for row in rows:
+        cells = [
+            text.rjust(width) if column.number else text.ljust(width) for text, width, column in zip(row, widths, table.columns)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    title = [table.title] if table.title else []
+    return "\n".join([*title, *(lines if table.columns else ()), *table.notes])
+
+
+def as_html(table: Table) -> str:
+    """A table as HTML, for notebooks; it has no styles of its own beyond how cells are aligned."""
+    head = "".join([f'<th style="text-align:{_side(column)}">{html.escape(column.heading)}</th>' for column in table.columns])
+    body = []
+    for number, row in enumerate(table.rows):
+        cells = []
+        for column, text in zip(table.columns, row):
+            inner = html.escape(text)
+            inner = f"<code>{inner}</code>" if column.code and text else inner
+            inner = f"<b>{inner}</b>" if number in table.strong else inner
+            cells.append(f'<td style="text-align:{_side(column)}">{inner}</td>')
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    title = f"<caption>{html.escape(table.title)}</caption>" if table.title else ""
+    notes = "".join([f"<p>{html.escape(note)}</p>" for note in table.notes])
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
+
+
+def _side(column: Column) -> str:
+    return "right" if column.number else "left"
+
+
+def show(tables: Sequence[Table], color: bool | None, file: TextIO | None) -> None:
+    """Print tables: on a terminal, or if `color` says so, in colour and as wide as that; elsewhere as plain text."""
+    out = sys.stdout if file is None else file
+    colored = out.isatty() and not os.environ.get("NO_COLOR") if color is None else color
+    for number, table in enumerate(tables):
+        if number:
+            print(file=out)
+        if not colored:
+            print(plain(table), file=out)
+        else:
+            headings = [(column.heading, column.number, column.code) for column in table.columns]
+            print_table(table.title, headings, table.rows, table.notes, table.strong, out)
+
+
+class Shown:
+    """What prints as tables: the class defines `tables`."""
+
+    def tables(self) -> list[Table]:
+        """The tables that it shows.
+
+        Returns:
+            A list of tables.
+
+        Example:
+            >>> import pullback as pb
+            >>> len(pb.cost(lambda x: x, 1.0, backend=False).tables())
+            1
+        """
+        raise NotImplementedError
+
+    def text(self) -> str:
+        """The tables as plain text, which `print` shows.
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x + 1.0, 1.0, backend=False).by("primitive").text().split("\\n")[1:]
+            ['operation  FLOPs  bytes  FLOPs/byte  of work  of bytes', 'add            1   12 B      0.0833   100.0%    100.0%']
+        """
+        return "\n\n".join([plain(table) for table in self.tables()])
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return "".join([as_html(table) for table in self.tables()])
+
+    def show(self, color: bool | None = None, file: TextIO | None = None) -> None:
+        """Print it: on a terminal in colour, and no wider than that.
+
+        Arguments:
+            color: whether to print it so; by default, where `file` is a terminal.
+            file: where to print it; by default, standard output.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x, 1.0, backend=False).show()
+            <lambda>(~f32[]): 0 FLOPs, 0 B read and written
+        """
+        show(self.tables(), color, file)
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------------
+
+
+_SCALES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+
+
+def count(number: float) -> str:
+    """A count: exactly up to 99,999; above in three digits.
+
+    Example:
+        >>> count(1234), count(2_345_678), count(0), count(1.5)
+        ('1,234', '2.35 M', '0', '1.5')
+    """
+    return _scaled(number, "", 100_000)
+
+
+def size(number: float) -> str:
+    """A number of bytes, likewise.
+
+    Example:
+        >>> size(40_960), size(40_960_000)
+        ('40,960 B', '41 MB')
+    """
+    return _scaled(number, "B", 100_000)
+
+
+def _scaled(number: float, unit: str, exact_below: int) -> str:
+    if abs(number) < exact_below:
+        text = f"{number:,.0f}" if number == int(number) or abs(number) >= 1000 else f"{number:.3g}"
+        return f"{text} {unit}".rstrip()
+    scale, letter = next(((scale, letter) for scale, letter in _SCALES if abs(number) >= scale), (1e3, "k"))
+    return f"{number / scale:.3g} {letter}{unit}"
+
+
+def part(fraction: float) -> str:
+    """A fraction in per cent.
+
+    Example:
+        >>> part(0.5), part(0.00001), part(0.0), part(1.0)
+        ('50.0%', '<0.1%', '', '100.0%')
+    """
+    return "" if fraction == 0 else "<0.1%" if fraction < 0.001 else f"{100 * fraction:.1f}%"
+
+
+def number_of(many: int, what: str) -> str:
+    """How many of something, in words.
+
+    Example:
+        >>> number_of(1, "equation"), number_of(1200, "equation")
+        ('1 equation', '1,200 equations')
+    """
+    return f"{many:,} {what}{'' if many == 1 else 's'}"
+
+
+Records = list[dict[str, Any]]

@@ -1,0 +1,109 @@
+"""`python -m pullback explore FILE.py:FUNCTION TYPE ...`: a page that shows what transformations do to the user's function."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from pullback.cli import xpr
+from pullback.cli.terminal import UsageError, use_color
+from pullback.explorer.explorer import Explorer, explore
+from pullback.explorer.watching import watch
+
+HELP = """\
+Write a page that shows, side by side, a function of yours, its Program, and
+what each transformation made of it: one file, which opens without a network.
+The function is traced, so it needs no data.
+"""
+EXAMPLES = """\
+Types and transformations are written as for xpr: python -m pullback xpr --help
+
+examples:
+  python -m pullback explore model.py:loss 'f32[64,10]' --apply grad,vmap --out page.html
+  python -m pullback explore model.py:loss 'f32[10]' --apply grad --text base,grad
+  python -m pullback explore model.py:loss 'f32[10]' --apply grad,jit --watch
+"""
+
+
+def add_options(look: ArgumentParser) -> None:
+    """What the command takes."""
+    look.set_defaults(run=show)
+    xpr.add_options(look)
+    look.add_argument("--out", metavar="FILE", help="the page to write (by default FUNCTION.html)")
+    look.add_argument("--text", metavar="STAGES", help="print these stages, as in base,grad, or 'summary', and write no page")
+    look.add_argument("--no-compile", action="store_true", help="leave out StableHLO and what XLA makes of it, which take time")
+    look.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1, and make it anew when FILE is saved")
+    look.add_argument("--port", type=int, default=0, metavar="N", help="the port for --watch (by default one that is free)")
+
+
+def show(options: Namespace) -> None:
+    """Write, print or serve the page that the options of the `explore` command ask for.
+
+    Arguments:
+        options: those of `xpr.add_options`, `out`, `text` (texts, or None), `no_compile`, `watch`, and `port`.
+
+    Raises:
+        UsageError: something in the options is wrong, or the page cannot be written.
+        UserError: the user's function raised an exception.
+    """
+    if options.watch and (options.text or options.out):
+        raise UsageError("--watch serves a page: it goes with neither --out nor --text.")
+    if options.port and not options.watch:
+        raise UsageError("--port goes with --watch.")
+    if options.watch:
+        _watch(options)
+        return
+    found = _explored(options)
+    if options.text:
+        stages = [] if options.text == "summary" else options.text.split(",")
+        try:
+            found.show(*stages, color=use_color(options.color))
+        except ValueError as error:
+            raise UsageError(f"--text {options.text}: {error}") from None
+        return
+    out = options.out or f"{options.function.rpartition(':')[2]}.html"
+    try:
+        written = found.save(out)
+    except OSError as error:
+        raise UsageError(f"--out {out}: the page cannot be written: {error.strerror or error}.") from None
+    print(repr(found))
+    print(f"\n{written}: {written.stat().st_size / 1e6:.1f} MB; open it in a browser.")
+
+
+def _explored(options: Namespace) -> Explorer:
+    with xpr.asked(options) as asked:
+        name = options.function.rpartition(":")[2]
+        return explore(asked.function, *asked.types, apply=asked.applied, compile=not options.no_compile, title=name)
+
+
+def _watch(options: Namespace) -> None:
+    """Serve the page; the user's file, and its neighbours that it imports, are run anew each time."""
+    before = set(sys.modules)
+    folder = str(Path(options.function.rpartition(":")[0]).parent.resolve())
+    used: list[str] = []
+
+    def make() -> str:
+        neighbours = [name for name in sys.modules if name not in before and _is_in(folder, _file_of(name))]
+        for name in neighbours:
+            del sys.modules[name]
+        linecache.checkcache()
+        try:
+            return _explored(options).html
+        finally:
+            loaded = [_file_of(name) for name in sys.modules if name not in before]
+            used[:] = sorted({options.function.rpartition(":")[0], *[file for file in loaded if _is_in(folder, file)]})
+
+    try:
+        watch(make, lambda: used, print, options.port)
+    except OSError as error:
+        raise UsageError(f"--port {options.port}: {error.strerror or error}.") from None
+
+
+def _file_of(name: str) -> str:
+    return str(getattr(sys.modules[name], "__file__", None) or "")
+
+
+def _is_in(folder: str, file: str) -> bool:
+    return bool(file) and Path(file).resolve().is_relative_to(folder) and "site-packages" not in file

@@ -1,0 +1,1 @@
+"""The transformation explorer: a page that shows a Program, and what each transformation did to it."""

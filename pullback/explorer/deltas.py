@@ -1,0 +1,111 @@
+"""What a stage changed, in sentences, the most important first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from pullback.explorer.page_data import PageData, Row
+from pullback.explorer.stages import ProgramStage
+from pullback.explorer.words import counted, sized
+
+
+def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) -> list[str]:
+    """The sentences for a stage, of which `made` is the data."""
+    kind = "base" if stage.id == "base" else stage.id.partition("-")[0]
+    rows = [row for row in made["rows"] if "op" in row]
+    before = next((one for one in page.data["stages"] if one["id"] == stage.of), None)
+    write = {
+        "base": _base,
+        "jvp": _forward,
+        "linearize": _linearized,
+        "grad": _gradient,
+        "value_and_grad": _gradient,
+        "vmap": _vectorized,
+        "simplify": _simplified,
+    }.get(kind, _other)
+    return [*write(stage, made, rows, before or made), *stage.notes]
+
+
+def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    dead = sum([row["role"] == "dead" for row in rows])
+    told = [f"What {stage.by[len('pb.xpr(') : -1]} does, operation by operation."]
+    return [*told, f"{counted(dead, 'equation')} {'serves' if dead == 1 else 'serve'} no result."] if dead else told
+
+
+def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
+    """How the FLOPs changed: `3.1 times the FLOPs`."""
+    if not before["flops"]:
+        return f"{made['flops']:,.0f} FLOPs, where there were none"
+    ratio = made["flops"] / before["flops"]
+    return (
+        "as many FLOPs"
+        if abs(ratio - 1) < 0.005
+        else f"{ratio:.1f} times the FLOPs"
+        if ratio >= 0.1
+        else f"{ratio:.2g} times the FLOPs"
+    )
+
+
+def _forward(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    added = sum([row["role"] == "tangent" for row in rows])
+    return [f"A tangent beside each value that moves: {counted(added, 'equation')} for them, {_more(made, before)}."]
+
+
+def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    forward = stage.parts[0]
+    inputs = set(forward.program.inputs)
+    arguments = sum([variable in inputs for variable in forward.kept])
+    size = sum([variable.type.nbytes for variable in forward.kept if variable not in inputs])
+    values = counted(len(forward.kept) - arguments, "value")
+    return [f"{values} ({sized(size)}) and {counted(arguments, 'argument')} are kept for the linear map of tangents."]
+
+
+def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    roles = Counter([row["role"] for row in rows])
+    waiting = max([row.get("held", 0) for row in rows], default=0)
+    told = f"grad added {counted(len(rows) - before['count'], 'equation')}" if len(rows) > before["count"] else "grad"
+    return [
+        f"{told}: {roles['cotangent']} run backward, {roles['residual']} only make what these need; {_more(made, before)}.",
+        f"{sized(waiting)} wait for the backward pass at most.",
+    ]
+
+
+def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    told = []
+    conds = {parent for row in rows if row["op"] == "cond_as_select" for parent, _ in row["from"]}
+    if conds:
+        told.append(_selects(stage, rows, before, conds))
+    plumbing = sum([row["role"] == "batch" for row in rows])
+    batched = {number for number, variable in enumerate(made["vars"]) if len(variable) > 2}
+    once = sum([not batched.intersection(row["out"]) for row in rows])
+    ratio = _more(made, before)
+    elements, all_rows = counted(stage.batch or 0, "batch element"), counted(len(rows), "equation")
+    told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}; {once} of {all_rows} run once for all.")
+    if plumbing:
+        told.append(f"{counted(plumbing, 'equation')} only bring batch axes into place.")
+    return told
+
+
+def _selects(stage: ProgramStage, rows: list[Row], before: dict[str, Any], conds: set[int]) -> str:
+    """The sentence for the conds, by the ids of their rows, that became selects."""
+    places = [place for place, row in enumerate(before["rows"]) if row["id"] in conds]
+    inside = {row["id"] for place in places for row in before["rows"][place : place + 1 + before["rows"][place].get("span", 0)]}
+    one_branch = (stage.batch or 1) * sum([before["rows"][place]["flops"] for place in places])
+    all_branches = sum([row["flops"] for row in rows if "span" not in row and any([id in inside for id, _ in row["from"]])])
+    what = "this cond into a select" if len(conds) == 1 else f"{len(conds)} conds into selects"
+    ratio = f": {all_branches / one_branch:.1f} times the FLOPs of the most expensive branch" if one_branch else ""
+    return f"vmap turned {what}{ratio}, since all branches run for every batch element."
+
+
+def _simplified(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    gone = before["count"] - made["count"]
+    return (
+        [f"{counted(gone, 'equation')} fewer: dead, repeated, or without effect on the values."]
+        if gone
+        else ["There was nothing to take out."]
+    )
+
+
+def _other(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
+    return [f"{counted(made['count'], 'equation')}, where there were {before['count']:,}; {_more(made, before)}."]

@@ -1,0 +1,39 @@
+/** What is open and chosen. Every module reads it; drawing is asked for here, and happens once a frame. */
+
+export const state = {
+  panes: [], // in the order in which they stand
+  active: null, // the pane that has the keyboard
+  kept: null, // the target that was clicked
+  pointed: null, // the target under the mouse or the cursor
+  hits: null, // what the search found
+  metric: "flops", // the figure that rows show
+  maths: false, // names as mathematics
+  embedded: false,
+};
+
+const drawers = [];
+let waiting = false;
+
+export function onDraw(draw) {
+  drawers.push(draw);
+}
+
+export function drawNow() {
+  for (const draw of drawers) draw();
+}
+
+export function later() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    drawNow();
+  });
+}
+
+export const element = (id) => document.getElementById(id);
+
+/** Said to those who hear the page. */
+export function announce(text) {
+  element("said").textContent = text;
+}

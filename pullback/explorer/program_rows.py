@@ -1,0 +1,311 @@
+"""A stage of equations as rows: names, types, batch axes, origins, costs and memory; what loops and branches hold, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pullback.explorer.folding import Unit, arranged
+from pullback.explorer.lines import scope_of
+from pullback.explorer.page_data import PageData, Row
+from pullback.explorer.stages import Part, ProgramStage
+from pullback.program.batching import batch_axes_of
+from pullback.program.cost import equation_cost
+from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
+from pullback.program.liveness import liveness
+from pullback.program.printing import literal_text, name_variables, parameter_text
+from pullback.program.program import programs_in
+from pullback.program.running import runs_of
+
+# Operations that only bring values into another shape: where vmap put them in, they are its plumbing.
+PLUMBING = frozenset({"broadcast_in_dim", "transpose", "reshape", "squeeze", "expand_dims"})
+
+
+class Inside(NamedTuple):
+    """Where a Program is, on the page.
+
+    Attributes:
+        times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
+            pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
+            what holds it. role: what all that is in it is, if that is given. holder: the row that holds it.
+    """
+
+    times: int | None = 1
+    held: int = 0
+    around: int = 0
+    scope: tuple[str, ...] = ()
+    role: str = ""
+    holder: Row | None = None
+
+
+def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozenset()) -> dict[str, Any]:
+    """Add a stage to a page.
+
+    Arguments:
+        dead: the ids of equations that serve no result.
+    """
+    made = page.stage(stage.id, name=stage.name, by=stage.by, kind="program", vars=[], rows=[])
+    rows: list[Row] = []
+    inputs: list[Row] = []
+    for part in stage.parts:
+        writer = _Rows(page, stage, part, made["vars"], dead)
+        inside = Inside()
+        if rows:  # behind the values of a linearization: what is kept of them waits meanwhile
+            waiting = sum([one.type.nbytes for one in stage.parts[0].kept.difference(stage.parts[0].program.inputs)])
+            inside = Inside(role="tangent", held=waiting, around=waiting)
+        own = writer.program(part.program, inside, top=True)
+        if part.label:
+            rows.append(page.row(head="part", label=part.label, span=len(own)))
+        rows += own
+        inputs += writer.inputs
+    made["rows"] = rows if len(stage.parts) > 1 else _halves(page, rows)
+    made["inputs"] = [row["id"] for row in inputs[: len(stage.parts[0].paths)]]
+    equations = [row for row in rows if "op" in row]
+    made["count"] = len(equations)
+    costs = [equation_cost(one) for part in stage.parts for one in part.program.equations]
+    made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
+    if equations:
+        top = max(equations, key=lambda row: row["live"])
+        made["peak"] = [top["id"], top["live"]]
+    return made
+
+
+def _halves(page: PageData, rows: list[Row]) -> list[Row]:
+    """The rows of a gradient under two headings, where its forward and its backward pass lie one behind the other."""
+    starts = _outermost(rows)
+    turned = [i for i in starts if rows[i].get("role") == "cotangent"]
+    first = next((i for i in starts if "op" in rows[i] or "head" in rows[i]), 0)
+    if not turned or turned[0] == first:
+        return rows
+    at = turned[0]
+    if any([rows[i].get("role") in ("primal", "tangent", "residual") for i in starts if i > at]):
+        return rows
+    last = starts[-1] if "ret" in rows[starts[-1]] else len(rows)
+    forward, backward = rows[first:at], rows[at:last]
+    return [
+        *rows[:first],
+        page.row(head="part", label="forward", span=len(forward)),
+        *forward,
+        page.row(head="part", label="backward", span=len(backward)),
+        *backward,
+        *rows[last:],
+    ]
+
+
+def _outermost(rows: list[Row]) -> list[int]:
+    """The places of the rows that no other one holds."""
+    found, i = [], 0
+    while i < len(rows):
+        found.append(i)
+        i += 1 + rows[i].get("span", 0)
+    return found
+
+
+class _Rows:
+    """Writes one part of a stage.
+
+    Attributes:
+        inputs: the rows of the part's own inputs. before: the stage that this one was made from, if it was made from one.
+    """
+
+    def __init__(
+        self, page: PageData, stage: ProgramStage, part: Part, variables: list[list[Any]], dead: frozenset[int]
+    ) -> None:
+        self.page, self.stage, self.part, self.dead = page, stage, part, dead
+        self.before = next((one for one in page.data["stages"] if one["id"] == stage.of), None)
+        self.variables = variables
+        self.numbers: dict[Variable, int] = {}
+        self.inputs: list[Row] = []
+        self.live = liveness(part.program).live
+        self.axes = batch_axes_of(part.program)
+        self.kept = part.kept or _kept(part.program)
+        self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
+
+    # ---- a Program ----
+
+    def program(self, program: Graph, inside: Inside, top: bool = False) -> list[Row]:
+        names = name_variables(program)
+        rows = [self.input(variable, i, names, top) for i, variable in enumerate(program.inputs)]
+        if top:
+            self.inputs = rows[:]
+        rows += [self.constant(variable, names) for variable, _ in program.constants]
+        held = _waiting(program, self.kept)
+        units = []
+        for place, equation in enumerate(program.equations):
+            made = self.equation(equation, names, inside, inside.held + held[place])
+            scope = scope_of(equation.source)
+            if scope[: len(inside.scope)] == inside.scope:
+                scope = scope[len(inside.scope) :]
+            units.append(Unit(scope, self.token(made), made))
+        rows += arranged(units, self.page.row)
+        rows.append(self.page.row(ret=[self.atom(atom) for atom in program.outputs]))
+        return rows
+
+    def input(self, variable: Variable, place: int, names: Mapping[Variable, str], top: bool) -> Row:
+        row = self.page.row(arg=self.part.paths[place] if top else "", out=[self.declare(variable, names)])
+        if variable in self.kept:
+            row["kept"] = [0]
+        if top and (origin := self.origin_of_input(place)):
+            row["from"] = [[id, -1] for id in origin]
+        return row
+
+    def origin_of_input(self, place: int) -> list[int]:
+        """The rows that an input of the stage is, in the stage before."""
+        made_by: Equation | int | None = place
+        if self.part.made_by:
+            made_by = self.part.made_by[place]
+        if isinstance(made_by, Equation):
+            return [row["id"] for row in self.page.found(self.stage.id, made_by)]
+        if self.before is None or made_by is None or made_by >= len(self.before["inputs"]):
+            return []
+        return [self.before["inputs"][made_by]]
+
+    def constant(self, variable: Variable, names: Mapping[Variable, str]) -> Row:
+        return self.page.row(arg="captured", out=[self.declare(variable, names)])
+
+    def declare(self, variable: Variable, names: Mapping[Variable, str]) -> int:
+        """The place of a variable in the stage's list, where it is put now."""
+        entry: list[Any] = [names.get(variable, "_"), str(variable.placed_type)]
+        if axes := self.axes.get(variable):
+            entry.append(sorted(axes))
+        self.numbers[variable] = len(self.variables)
+        self.variables.append(entry)
+        return self.numbers[variable]
+
+    def atom(self, atom: Atom) -> int | str:
+        return literal_text(atom.value, [atom.type]) if isinstance(atom, Literal) else self.numbers[atom]
+
+    def token(self, rows: list[Row]) -> Any:
+        """What is the same for equations that do the same at the same line."""
+        first = rows[0]
+        types = tuple([self.variables[number][1] for number in first["out"]])
+        return first["op"], str(first.get("params")), types, first.get("line"), len(rows)
+
+    # ---- an equation ----
+
+    def equation(self, equation: Equation, names: Mapping[Variable, str], inside: Inside, held: int) -> list[Row]:
+        """The row of an equation, and behind it those of the Programs that it holds."""
+        row = self.page.row(op=equation.primitive.name)
+        row["in"] = [self.atom(atom) for atom in equation.inputs]
+        row["out"] = [self.declare(variable, names) for variable in equation.outputs]
+        if shown := [
+            [name, parameter_text(value)] for name, value in equation.params.items() if not programs_in({name: value})
+        ]:
+            row["params"] = shown
+        if (line := self.page.lines.row_of(equation.source)) is not None:
+            row["line"] = line
+        parents = self.parents(equation)
+        row["role"] = self.role(equation, parents, inside)
+        row["from"] = self.origins(equation, parents)
+        if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
+            row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
+        if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
+            row["kept"] = kept
+        own = equation_cost(equation)
+        times = inside.times or 1
+        row["flops"], row["bytes"] = own.work * times, own.bytes * times
+        row["live"] = self.live.get(equation.id, 0) + inside.around
+        if held:  # those that share the memory of an argument take none
+            row["held"] = min(held, row["live"])
+        if times > 1:
+            row["times"] = times
+        if equation.primitive.name == "cond_as_select":
+            row["note"] = (
+                "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
+            )
+        self.page.placed(self.stage.id, equation, row)
+        rows = [row, *self.held(equation, row, inside, held)]
+        if len(rows) > 1:
+            row["span"] = len(rows) - 1
+        return rows
+
+    def held(self, equation: Equation, row: Row, inside: Inside, held: int) -> list[Row]:
+        """The rows of the Programs that an equation holds."""
+        steps = {id(run.program): run.steps for run in runs_of(equation)}
+        bodies = [(name, one) for name, value in equation.params.items() for one in programs_in({name: value})]
+        rows: list[Row] = []
+        for number, (name, body) in enumerate(bodies):
+            often = steps.get(id(body), 1)
+            if often is not None and often != 1:
+                row["trips"] = often
+            times = None if often is None or inside.times is None else often * inside.times
+            scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
+            within = Inside(times, held, inside.around, scope, inside.role, row)
+            own = self.program(body, within)
+            if len(bodies) > 1:
+                own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
+            rows += own
+        return rows
+
+    def parents(self, equation: Equation) -> list[Row]:
+        """The rows of the stage before that an equation came from; of a gradient's, those of the linearization."""
+        if self.stage.id == "simplify":
+            return self.page.found(self.stage.of, equation)
+        rows = self.page.found(self.stage.of, equation.origin) if self.stage.of else []
+        if self.stage.through:
+            backward = equation.role == "cotangent"
+            linearized = [
+                row
+                for row in self.page.derived(self.stage.through, rows)
+                if (row["role"] == "tangent") == backward and (backward or row["op"] == equation.primitive.name)
+            ]
+            rows = linearized or rows
+        return rows
+
+    def origins(self, equation: Equation, parents: list[Row]) -> list[list[int]]:
+        """`from`: the rows that an equation came from, each with the rule that was applied; of the user's own, the lines."""
+        if parents:
+            rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
+            return [[row["id"], rule] for row in parents]
+        lines = self.page.lines.callers(equation.source)
+        if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
+            return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
+        return [[id, -1] for id in lines]
+
+    def made(self, equation: Equation) -> Made | None:
+        """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
+        return None if self.stage.id in ("base", "simplify") else equation.made
+
+    def role(self, equation: Equation, parents: list[Row], inside: Inside) -> str:
+        if equation.id in self.dead:
+            return "dead"
+        if inside.role:
+            return inside.role
+        name = equation.primitive.name
+        if self.transformation == "vmap" and name in PLUMBING and all([row["op"] != name for row in parents]):
+            return "batch"
+        if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
+            return str(parents[0]["role"])
+        return equation.role
+
+
+def _kept(program: Graph) -> frozenset[Variable]:
+    """The values that are made before the backward pass, and read in it."""
+    made = {variable for one in program.equations if one.role != "cotangent" for variable in one.outputs}
+    made.update(program.inputs)
+    read = {atom for one in program.equations if one.role == "cotangent" for atom in one.inputs}
+    return frozenset([atom for atom in read if atom in made and isinstance(atom, Variable)])
+
+
+def _waiting(program: Graph, kept: frozenset[Variable]) -> list[int]:
+    """While each equation runs, the bytes of those values made so far that are kept for the backward pass."""
+    last: dict[Atom, int] = {}
+    for place, equation in enumerate(program.equations):
+        last.update(dict.fromkeys(equation.inputs, place))
+    last.update(dict.fromkeys(program.outputs, len(program.equations)))
+    change = [0] * (len(program.equations) + 2)
+    for place, equation in enumerate(program.equations):
+        for variable in equation.outputs:
+            if variable in kept:
+                change[place] += variable.type.nbytes
+                change[last.get(variable, place) + 1] -= variable.type.nbytes
+    total, found = 0, []
+    for each in change:
+        total += each
+        found.append(total)
+    return found
+
+
+def _label(equation: Equation, name: str, number: int) -> str:
+    """What stands above one of several Programs that an equation holds."""
+    return f"branch {number}" if isinstance(equation.params[name], tuple) else name

@@ -1,0 +1,196 @@
+"""The Programs that a page shows: the user's function, and what each transformation makes of it, each made from the one before.
+
+Each transformation is applied to the Program of the stage before it, so that every equation names the equation there that it
+came from (`Equation.origin`). The last Program equals the one of the transformed function itself, traced at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pullback.api.applied import Applied, Apply, Stage, stages, transformations
+from pullback.api.functions import Function, standing_for
+from pullback.api.mapping import vmap
+from pullback.api.traced import TracedCall, check_closed, traced_call, with_placeholders
+from pullback.core.dtypes import is_inexact
+from pullback.core.errors import PullbackError
+from pullback.core.source import name_of
+from pullback.core.trees import kind_of, unflatten
+from pullback.core.types import ArrayType
+from pullback.program.equation import Equation
+from pullback.program.program import Program, Variable, run
+from pullback.transforms.derive import linearize_program, pushed_program
+from pullback.transforms.simplify import drop_dead_code, simplify
+
+NAMES = {
+    "grad": "Gradient",
+    "value_and_grad": "Value and gradient",
+    "vmap": "Vectorized",
+    "jvp": "Forward mode",
+    "vjp": "Reverse mode",
+    "jacfwd": "Jacobian, forward",
+    "jacrev": "Jacobian, reverse",
+    "hessian": "Hessian",
+    "checkpoint": "Checkpointed",
+    "jit": "Jitted",
+}
+
+
+class Part(NamedTuple):
+    """A Program of a stage.
+
+    Attributes:
+        program: it. paths: what each input is called. label: what stands above its rows, if the stage has several parts.
+        made_by: the equations by which values that come in as inputs were made, by place; and for inputs that are those of the
+            part before, the place there.
+        kept: the variables that are kept for what comes behind this part.
+    """
+
+    program: Program
+    paths: Sequence[str]
+    label: str = ""
+    made_by: Sequence[Equation | int | None] = ()
+    kept: frozenset[Variable] = frozenset()
+
+
+class ProgramStage(NamedTuple):
+    """A pane of equations.
+
+    Attributes:
+        id: by which other panes name it. name: its heading. by: how it was made. of: the id of the stage it was made from.
+        parts: its Programs; of a linearization two, else one.
+        called: whether a call of a function on the way runs it; else it is there to explain the one that is.
+        through: the id of the linearization that a gradient transposes. batch: how many elements vmap took at a time.
+        notes: what else a reader should know of it, sentences.
+    """
+
+    id: str
+    name: str
+    by: str
+    of: str
+    parts: tuple[Part, ...]
+    called: bool = True
+    through: str = ""
+    batch: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        return self.parts[0].program
+
+
+def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], apply: Apply) -> list[ProgramStage]:
+    """The stages from a function to the transformed one, and what simplification makes of that.
+
+    Arguments:
+        function: the user's function.
+        args, kwargs: the arguments of the transformed function; an `ArrayType` serves for an array.
+        apply: the transformations, as `pb.replay` takes them.
+    """
+    args, kwargs = with_placeholders((tuple(args), dict(kwargs)), kind_of(function))
+    calls, applied = stages(function, args, kwargs, apply), transformations(apply)
+    if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
+        applied = applied[:-1]
+    before = _traced(calls[0], function)
+    found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (_part(before),))]
+    for called, one, call in zip(calls, applied, calls[1:]):
+        of, through = found[-1].id, ""
+        if one.name in ("grad", "value_and_grad"):
+            found += _explained(of, before, _differentiated(before, called, one), found)
+            through = found[-1].id
+        made = _traced(call, one(_replayed(before, function)))
+        batch = _batch_size(before.types, made.types) if one.name == "vmap" else None
+        by = str(one) if batch is None else f"{one}, {batch} at a time"
+        id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
+        found.append(ProgramStage(id, name, by, of, (_part(made),), through=through, batch=batch))
+        before = made
+    part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
+    found.append(ProgramStage("simplify", "Simplified", "before compiling", found[-1].id, (part,), False))
+    return found
+
+
+def _traced(call: Stage, function: Function) -> TracedCall:
+    """A function, traced for the arguments of a stage, where its named axes are."""
+    found: list[TracedCall] = []
+
+    def trace() -> None:
+        found.append(traced_call("explore", function, *with_placeholders((call.args, call.kwargs), kind_of(function))))
+
+    for name, size in reversed(call.axes.items()):
+        trace = vmap(trace, axis_name=name, axis_size=size)
+    trace()
+    check_closed("explore", function, found[0].traced.captures)
+    return found[0]
+
+
+def _replayed(before: TracedCall, function: Function) -> Function:
+    """A traced function again as a function of trees, which runs its Program."""
+    program, structure = drop_dead_code(before.traced.program), before.traced.structure
+
+    @standing_for(function)
+    def replayed(*args: Any, **kwargs: Any) -> Any:
+        return unflatten(structure, run(program, kind_of(function).flatten((args, kwargs))[0]))
+
+    return replayed
+
+
+def _part(call: TracedCall) -> Part:
+    return Part(call.traced.program, call.paths)
+
+
+def _new_id(name: str, found: Sequence[ProgramStage]) -> str:
+    """A transformation's name, with a number behind it where it is not the first of that name."""
+    count = sum([stage.id.partition("-")[0] == name for stage in found])
+    return name if not count else f"{name}-{count + 1}"
+
+
+def _batch_size(before: Sequence[ArrayType], after: Sequence[ArrayType]) -> int | None:
+    """How many batch elements there are, by the types of a function's arguments without and with them."""
+    sizes = [b.size // a.size for a, b in zip(before, after) if b.ndim == a.ndim + 1 and a.size]
+    return sizes[0] if sizes else None
+
+
+def _differentiated(before: TracedCall, call: Stage, one: Applied) -> tuple[int, ...]:
+    """Which leaves of a call's arguments a gradient is taken with respect to."""
+    argnums = one.options.get("argnums", 0)
+    chosen = (
+        {number % len(call.args) for number in (argnums if isinstance(argnums, tuple) else (argnums,))} if call.args else set()
+    )
+    count = kind_of(one.make).flatten
+    flags: list[int] = []
+    for i, arg in enumerate(call.args):
+        flags += [int(i in chosen)] * len(count(arg)[0])
+    flags += [0] * (len(before.types) - len(flags))
+    return tuple([int(flag and is_inexact(type.dtype)) for flag, type in zip(flags, before.types)])
+
+
+def _explained(of: str, before: TracedCall, active: tuple[int, ...], found: Sequence[ProgramStage]) -> list[ProgramStage]:
+    """How a gradient comes about: forward mode, and the linearization, whose second half is transposed."""
+    program, paths = drop_dead_code(before.traced.program), before.paths
+    tangents = [f"d {path}" for path, flag in zip(paths, active) if flag]
+    own: list[Equation | int | None] = [*range(len(paths))]
+    moving: list[Equation | int | None] = [i for i, flag in enumerate(active) if flag]
+    made: list[ProgramStage] = []
+    notes: tuple[str, ...] = ()
+    try:
+        forward = Part(pushed_program(program, None, active)[0], [*paths, *tangents], made_by=[*own, *moving])
+    except PullbackError as error:  # a function with a vjp rule alone has none
+        notes = (f"It has no forward mode: {error}",)
+    else:
+        made.append(ProgramStage(_new_id("jvp", found), "Forward mode", "jvp", of, (forward,), False))
+    split = linearize_program(program, active)
+    makers = {variable: one for one in split.forward.equations for variable in one.outputs}
+    variables = [(split.forward.outputs if where == "output" else split.forward.inputs)[i] for where, i in split.residuals]
+    waiting = [paths[i] if where == "input" else "kept" for where, i in split.residuals]
+    kept = [
+        i if where == "input" or not isinstance(variable, Variable) else makers.get(variable)
+        for (where, i), variable in zip(split.residuals, variables)
+    ]
+    residuals = frozenset([variable for variable in variables if isinstance(variable, Variable)])
+    parts = (
+        Part(split.forward, paths, "values, and what is kept", own, residuals),
+        Part(split.tangent, [*waiting, *tangents], "the linear map of tangents", [*kept, *moving]),
+    )
+    id = _new_id("linearize", found)
+    return [*made, ProgramStage(id, "Linearized", "linearize", of, parts, False, notes=notes)]

@@ -1,0 +1,152 @@
+"""StableHLO, and what XLA made of it, as rows: each operation with the equations that it came from, by the ids in its name."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from pullback.engine.compile import numbered_texts
+from pullback.explorer.page_data import PageData, Row
+from pullback.explorer.words import counted
+from pullback.program.program import Program
+
+_LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*?#(\d+)"\("(?:[^"\\]|\\.)*"(?::\d+)*\)\)')
+_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
+_ID = re.compile(r"#(\d+)")
+_COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
+_CALLED = re.compile(
+    r"(?:calls|body|condition|to_apply|branch_computations|true_computation|false_computation)=\{?([^,}]*(?:, %[\w.\-]+)*)"
+)
+_NAMED = re.compile(r"%([\w.\-]+)")
+_DETAILS = re.compile(r", (?:metadata|backend_config|frontend_attributes)=\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}")
+_LAYOUT = re.compile(r"(\w\[[\d,]*\])\{[\d,]*(?::[^}]*)?\}")
+_COPYING = re.compile(r" (?:copy|bitcast|transpose)\(|calls=%wrapped_(?:copy|transpose)")
+_TRIVIAL = re.compile(r" (?:parameter|tuple|get-tuple-element|constant|bitcast)\(")
+
+
+def add_compiled(page: PageData, program: Program, of: str) -> None:
+    """Compile a Program, and add a stage of StableHLO and one of what XLA made of it.
+
+    Arguments:
+        of: the id of the stage that shows the Program.
+    """
+    source, optimized = numbered_texts(program)
+    origins = {id: rows[0] for id, rows in page.rows[of].items()}
+    stage = page.stage("stablehlo", name="StableHLO", by="jit, lowered", kind="text")
+    stage["rows"] = _nested([_stablehlo_row(page, line, origins) for line in source.rstrip("\n").split("\n")])
+    stage["count"] = sum([" = " in row["text"] for row in stage["rows"]])
+    stage["deltas"] = [f"{counted(stage['count'], 'operation')} for {counted(len(page.rows[of]), 'equation')}."]
+    _add_optimized(page, optimized, origins)
+
+
+def _stablehlo_row(page: PageData, line: str, origins: dict[int, Row]) -> Row:
+    found = _LOCATION.search(line)
+    row = page.row(text=_LOCATION.sub("", line).rstrip())
+    parent = None if found is None else origins.get(int(found[1]))
+    if parent is not None:
+        _descend(row, [parent])
+    return row
+
+
+def _descend(row: Row, parents: Sequence[Row]) -> None:
+    """A row of text came from rows of equations."""
+    row["from"] = [[parent["id"], -1] for parent in parents]
+    row["role"] = Counter([parent["role"] for parent in parents]).most_common(1)[0][0]
+    lines = {parent.get("line") for parent in parents}
+    if len(lines) == 1 and None not in lines:
+        row["line"] = parents[0]["line"]
+
+
+def _nested(rows: list[Row]) -> list[Row]:
+    """Text rows whose braces hold others, indented by them."""
+    opened: list[int] = []
+    for i, row in enumerate(rows):
+        text = row["text"].strip()
+        while (shorter := re.sub(r"\{[^{}]*\}|\"[^\"]*\"", "", text)) != text:
+            text = shorter
+        opens, closes = text.count("{"), text.count("}")
+        if closes and opened:
+            start = opened.pop()
+            rows[start]["span"] = i - start - (opens > 0)
+        row["text"] = "  " * len(opened) + row["text"].strip()
+        if opens:
+            opened.append(i)
+    return rows
+
+
+# ---- what XLA made of it ------------------------------------------------------------------------------------------------
+
+
+def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> None:
+    stage = page.stage("optimized", name="Optimized", by="jit, compiled by XLA", kind="text")
+    rows = _Optimized(page, text, origins).entry()
+    arguments = [row for row in rows if row.get("main") and " parameter(" in row["text"]]
+    given = {row["id"] for row in arguments}
+    head = [page.row(head="args", label=counted(len(arguments), "argument"), span=len(arguments)), *arguments]
+    stage["rows"] = [*(head if arguments else []), *[row for row in rows if row["id"] not in given]]
+    steps = [row for row in rows if row.get("main") and not _TRIVIAL.search(row["text"])]
+    stage["count"] = len(steps)
+    merged = sum([len(row.get("from", ())) > 1 for row in steps])
+    unknown = sum(["from" not in row for row in steps])
+    told = f"{counted(len(steps), 'step')}; {merged} merged from several equations"
+    stage["deltas"] = [f"{told}, {unknown} that XLA does not tell the origin of." if unknown else f"{told}."]
+
+
+class _Optimized:
+    """Optimized HLO as rows: the entry computation, and under each operation the computations that it calls."""
+
+    def __init__(self, page: PageData, text: str, origins: dict[int, Row]) -> None:
+        self.page, self.origins = page, origins
+        self.computations: dict[str, list[str]] = {}
+        self.main = current = ""
+        for line in text.split("\n"):
+            if found := _COMPUTATION.match(line):
+                current = found[2]
+                self.computations[current] = []
+                self.main = current if found[1] else self.main
+            elif line.startswith("  ") and current:
+                self.computations[current].append(line.strip())
+        self.shown: set[str] = set()
+        self.parents_of: dict[int, list[Row]] = {}  # by the ids of rows
+
+    def entry(self) -> list[Row]:
+        return self.rows(self.main, 0)
+
+    def rows(self, name: str, depth: int) -> list[Row]:
+        """The operations of a computation; one that is called several times is shown where that is first."""
+        self.shown.add(name)
+        found: list[Row] = []
+        made: dict[str, list[Row]] = {}  # by the name of a value, the equations that it came from
+        for line in self.computations.get(name, ()):
+            text = _LAYOUT.sub(r"\1", _DETAILS.sub("", line))
+            row = self.page.row(text="  " * depth + text)
+            if not depth:
+                row["main"] = True
+            names = [one for called in _CALLED.findall(line) for one in _NAMED.findall(called)]
+            shown = [name for name in dict.fromkeys(names) if name in self.computations and name not in self.shown]
+            inner = [one for name in shown for one in self.rows(name, depth + 1)]
+            value, *read = _NAMED.findall(text)
+            parents = made[value] = self.parents(line, text, inner, [made.get(one, []) for one in read], row)
+            if parents:
+                _descend(row, parents)
+            if inner:
+                row["span"] = len(inner)
+            self.parents_of[row["id"]] = parents
+            found += [row, *inner]
+        return found
+
+    def parents(self, line: str, text: str, inner: list[Row], read: list[list[Row]], row: Row) -> list[Row]:
+        """The equations that an operation came from; what is to be said of that becomes the row's note."""
+        ids = [int(number) for name in _OP_NAME.findall(line) for number in _ID.findall(name)[-1:]]
+        parents = {self.origins[id]["id"]: self.origins[id] for id in ids if id in self.origins}
+        if " fusion(" in text or not parents:
+            parents |= {parent["id"]: parent for one in inner for parent in self.parents_of[one["id"]]}
+        if len(parents) > 1:
+            row["note"] = f"Merged from {len(parents)} equations."
+        elif not parents and _COPYING.search(text) and read and read[0]:
+            row["note"] = "A copy that XLA made."
+            return read[0]
+        elif not parents and not _TRIVIAL.search(text):
+            row["note"] = "Unknown: XLA made this, and does not tell for which equation."
+        return [*parents.values()]

@@ -1,0 +1,174 @@
+"""A page that is made anew whenever the file with the function is saved, served on the loopback address."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import json
+import os
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.lazy import lazy_module
+from pullback.core.source import trim
+
+server = lazy_module("http.server")
+
+EVERY = 0.3  # seconds between looks at the files
+PATIENCE = 20.0  # seconds that a question of the page for news waits for an answer
+
+# What the page loads besides: it asks whether there is another version, and shows that. The address keeps panes and choice.
+RELOAD = """\
+(async () => {
+  for (;;) {
+    try {
+      const reply = await fetch("/newer-than/VERSION");
+      if (await reply.json()) return location.reload();
+    } catch (gone) {
+      await new Promise((done) => setTimeout(done, 1000));
+    }
+  }
+})();
+"""
+# By its policy a page runs no script but its own, and makes no request; here it may do both with this server.
+ALLOWED = {"default-src 'none';": "default-src 'none'; connect-src 'self';", "script-src ": "script-src 'self' "}
+
+
+class Watched:
+    """The newest page, and those who wait for a newer one.
+
+    Attributes:
+        version: how often it was made.
+    """
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self.make = make
+        self.version = 0
+        self._page = ""
+        self._changed = threading.Condition()
+
+    def renew(self) -> BaseException | None:
+        """Make the page; one that says what went wrong where that fails, which is returned."""
+        failed: Exception | None = None
+        try:
+            page = self.make()
+        except Exception as error:  # the user's code, saved in the middle of a change
+            failed = error
+            page = _failure(error)
+        with self._changed:
+            self._page, self.version = page, self.version + 1
+            self._changed.notify_all()
+        return failed
+
+    def page(self) -> str:
+        """The newest page, which loads a newer one by itself; waits for the first one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.version)
+            return served(self._page, self.version)
+
+    def is_newer(self, version: int) -> bool:
+        """Whether there is a newer page; waits for one."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.version > version, PATIENCE)
+
+
+def served(page: str, version: int) -> str:
+    """A page with the script that loads the next version of it."""
+    head, body, rest = page.partition("<body>")
+    for policy, wider in ALLOWED.items():
+        head = head.replace(policy, wider, 1)
+    return f'{head}<script src="/reload/{version}" defer></script>{body}{rest}'
+
+
+def _failure(error: BaseException) -> str:
+    trim(error)
+    text = html.escape("".join(traceback.format_exception(error)))
+    style = (
+        ":root { color-scheme: light dark; font: 14px/1.5 system-ui } body { margin: 3rem auto; max-width: 60rem }"
+        " pre { white-space: pre-wrap; font: 13px/1.5 ui-monospace, monospace }"
+    )
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>pullback explorer</title><style>{style}</style>'
+    told = "<h1>This version does not run</h1><p>The page comes back when the file is saved again.</p>"
+    return f"{head}<body>{told}<pre>{text}</pre></body></html>"
+
+
+def watch(make: Callable[[], str], files: Callable[[], Sequence[str]], report: Callable[[str], None], port: int = 0) -> None:
+    """Serve a page on 127.0.0.1, and make it anew when one of some files is saved; until Ctrl-C.
+
+    Arguments:
+        make: makes the page. files: which ones to look at, asked after each time.
+        report: is told what happens, in lines for people. port: by default one that is free.
+
+    Raises:
+        OSError: the port is taken.
+    """
+    watched = Watched(make)
+    httpd = server.ThreadingHTTPServer(("127.0.0.1", port), _handler(watched))
+    httpd.daemon_threads = True
+    thread = threading.Thread(target=httpd.serve_forever, name="pullback explorer", daemon=True)
+    thread.start()
+    try:
+        _told(report, watched.renew())
+        report(f"http://127.0.0.1:{httpd.server_address[1]}/ shows the page; Ctrl-C ends it.")
+        seen = _stamps(files())
+        pause = threading.Event()
+        while not pause.wait(EVERY):
+            now = _stamps(files())
+            if now != seen:
+                seen = now
+                report("Saved: the page is made anew.")
+                _told(report, watched.renew())
+    finally:
+        httpd.shutdown()
+        httpd.server_close()
+        thread.join()
+
+
+def _told(report: Callable[[str], None], failed: BaseException | None) -> None:
+    if failed is not None:
+        report(f"{type(failed).__name__}: {failed}")
+
+
+def _stamps(files: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """When each file was last written, and its size; those that are not there are left out."""
+    found = {}
+    for file in files:
+        with contextlib.suppress(OSError):  # as while an editor replaces it
+            state = os.stat(file)
+            found[file] = state.st_mtime_ns, state.st_size
+    return found
+
+
+def _handler(watched: Watched) -> Any:
+    """The class that answers the requests of a page."""
+
+    class Handler(server.BaseHTTPRequestHandler):  # type: ignore[name-defined, misc]
+        def do_GET(self) -> None:
+            head, _, version = self.path.rpartition("/")
+            if self.headers.get("Host", "").rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+                self.send_error(403)  # a page of another site that has this address under a name of its own
+            elif self.path == "/":
+                self.answer(watched.page(), "text/html; charset=utf-8")
+            elif head == "/reload" and version.isdecimal():
+                self.answer(RELOAD.replace("VERSION", version), "text/javascript")
+            elif head == "/newer-than" and version.isdecimal():
+                self.answer(json.dumps(watched.is_newer(int(version))), "application/json")
+            else:
+                self.send_error(404)
+
+        def answer(self, text: str, kind: str) -> None:
+            body = text.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):  # the browser has closed the page meanwhile
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: the terminal is for what happens to the page."""
+
+    return Handler

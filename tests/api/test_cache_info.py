@@ -1,0 +1,225 @@
+"""What a jitted function says of its calls: how many found their signature, whichever way they took, and why others did not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback import numpy as pnp
+from pullback.api import history
+
+WAYS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "kernel": (lambda x: x + 1.0, (pnp.ones(3),), {}),
+    "kernel and a number": (lambda x: x + 1.0, (2.0,), {}),
+    "kernel and a tree": (lambda p: {"y": p["x"] + 1.0}, ({"x": pnp.ones(3)},), {}),
+    "by name": (lambda x: x + 1.0, (), {"x": pnp.ones(3)}),
+    "XLA": (lambda x: x @ x, (pnp.ones((300, 300)),), {}),
+    "XLA and NumPy": (lambda x: x @ x, (np.ones((300, 300), np.float32),), {}),
+    "XLA and a tree": (lambda p: [p["x"] @ p["x"]], ({"x": pnp.ones((300, 300))},), {}),
+    "a Ref": (lambda ref: ref[...] + 1.0, (pb.new_ref(pnp.ones(3)),), {}),
+    "an empty tree": (lambda p: pnp.ones(3), ((),), {}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("native", [True, False])
+def test_each_call_is_counted_once(way: str, native: bool) -> None:
+    function, args, kwargs = WAYS[way]
+    jitted = pb.jit(function, native=native)
+    for number in range(12):
+        jitted(*args, **kwargs)
+        info = jitted.cache_info()
+        assert (info.hits, info.misses, info.size) == (number, 1, 1)
+    assert [miss.reason for miss in info.explained] == [history.FIRST]
+    jitted.clear_cache()
+    assert jitted.cache_info() == (0, 0, 0, ())
+
+
+def test_calls_of_several_signatures_are_counted_together() -> None:
+    jitted = pb.jit(lambda x: x * 2.0)
+    for size in (1, 2, 3, 2, 1, 3, 3):
+        jitted(pnp.ones(size))
+    assert jitted.cache_info()[:3] == (4, 3, 3)
+
+
+def test_calls_inside_other_transformations_are_counted() -> None:
+    jitted = pb.jit(lambda x: x * 2.0)
+    pb.grad(jitted)(pnp.ones(()))
+    pb.vmap(jitted)(pnp.ones(3))
+    jitted.lower(pnp.ones(3))
+    assert jitted.cache_info()[:2] == (1, 2)
+
+
+def test_a_call_that_raises_is_counted() -> None:
+    def fails(x: Any) -> Any:
+        raise ValueError("not today")
+
+    jitted = pb.jit(fails)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="not today"):
+            jitted(1.0)
+    info = jitted.cache_info()
+    assert (info.hits, info.misses, info.size) == (0, 2, 0)
+    assert [miss.reason for miss in info.explained] == [history.FIRST, history.RAISED]
+
+
+def last(jitted: Any) -> history.Miss:
+    return jitted.cache_info().explained[-1]  # type: ignore[no-any-return]
+
+
+BASE = ({"w": pnp.ones((2, 3)), "b": pnp.ones(3)}, pnp.ones(()))
+CHANGES = {
+    "shape": (({"w": pnp.ones((2, 3)), "b": pnp.ones(4)}, BASE[1]), "params['b']", "was f32[3], is now f32[4]"),
+    "dtype": (({"w": pnp.ones((2, 3)), "b": pnp.ones(3, int)}, BASE[1]), "params['b']", "was f32[3], is now i32[3]"),
+    "weak": ((BASE[0], 1.0), "x", "was f32[], is now ~f32[]: it is now weak, as Python's numbers are, and was not"),
+    "structure": (({"w": pnp.ones((2, 3)), "c": pnp.ones(3)}, BASE[1]), "params", ""),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_change_of_an_argument_is_told_by_its_path(kind: str) -> None:
+    def f(params: Any, x: Any) -> Any:
+        return x
+
+    args, path, text = CHANGES[kind]
+    jitted = pb.jit(f)
+    jitted(*BASE)
+    jitted(*args)
+    (change,) = last(jitted).differences
+    assert change.kind == kind and change.argument.startswith(path) and text in change.text
+    assert str(change) in str(jitted.cache_info())
+
+
+def test_a_static_value_is_told_by_its_name() -> None:
+    jitted = pb.jit(lambda x, n, how="up": x * n, static_argnums=1, static_argnames="how")
+    jitted(1.0, 2)
+    jitted(1.0, 3)
+    assert last(jitted).differences == (("static value", "n", "static argument n: was 2, is now 3"),)
+    jitted(1.0, 3, how="down")
+    assert last(jitted).differences == (("static value", "how", "static argument how: was not passed, is now 'down' by name"),)
+    assert last(jitted).signature == "(x: ~f32[], n=3, how='down')"
+    assert last(jitted).nearest == "(x: ~f32[], n=3)"
+
+
+def test_a_mode_is_told_in_the_words_that_users_write() -> None:
+    jitted = pb.jit(lambda x: x + 1)
+    jitted(pnp.ones(3))
+    with pb.default_bits(64):
+        jitted(pnp.ones(3, "float32"))
+    assert last(jitted).differences == (("mode", "", "the mode: default_bits was 32, is now 64"),)
+    with pb.native_mode("off"):
+        jitted(pnp.ones(3))
+    assert last(jitted).differences == (("mode", "", "the mode: native_mode was 'on', is now 'off'"),)
+    with pb.checking(purity=True):
+        jitted(pnp.ones(3))
+    assert last(jitted).reason == history.FIRST  # of this block
+
+
+def test_which_arguments_are_refs_is_told() -> None:
+    jitted = pb.jit(lambda x: x[...])
+    jitted(pnp.ones(3))
+    jitted(pb.new_ref(pnp.ones(3)))
+    assert [change.kind for change in last(jitted).differences] == ["refs"]
+
+
+def test_the_nearest_signature_differs_least_and_is_the_last_of_several() -> None:
+    def f(x: Any, y: Any, n: int) -> Any:
+        return x
+
+    jitted = pb.jit(f, static_argnums=2)
+    for args in ((pnp.ones(3), pnp.ones(3), 1), (pnp.ones(3, int), pnp.ones(4), 1), (pnp.ones(3), pnp.ones(3), 2)):
+        jitted(*args)
+    jitted(pnp.ones(3), pnp.ones(4), 1)  # one step from the first, and one from the second
+    assert last(jitted).nearest == "(x: i32[3], y: f32[4], n=1)"
+    jitted(pnp.ones(3), pnp.ones(3, int), 2)
+    assert last(jitted).nearest == "(x: f32[3], y: f32[3], n=2)"
+
+
+def test_what_closes_over_traced_values_says_so() -> None:
+    made = []
+
+    def outer(y: Any) -> Any:
+        made.append(pb.jit(lambda x: x * y))
+        return made[0](1.0) + made[0](2.0)
+
+    pb.grad(outer)(3.0)
+    info = made[0].cache_info()
+    assert (info.hits, info.misses, info.size) == (0, 2, 0)
+    assert info.explained[1].reason == history.CLOSED and info.explained[1].differences == ()
+    assert str(info.explained[1]) == f"traced again, since {history.CLOSED}."
+
+
+def test_a_signature_that_made_room_says_so() -> None:
+    jitted = pb.jit(lambda x: x)
+    jitted._signatures.limit, jitted._signatures.on_full = 2, None
+    for size in (1, 2, 3, 1):
+        jitted.trace(pnp.ones(size))
+    assert last(jitted).reason == history.FORGOTTEN
+    assert jitted.cache_info()[:3] == (0, 4, 2)
+
+
+def test_misses_are_remembered_up_to_a_bound() -> None:
+    jitted = pb.jit(lambda x, n: x, static_argnums=1)
+    for n in range(history.MAX_MISSES + 5):
+        jitted.trace(1.0, n)
+    info = jitted.cache_info()
+    assert info.misses == history.MAX_MISSES + 5 and len(info.explained) == history.MAX_MISSES
+    assert str(info).splitlines()[1].startswith("miss 6, (x: ~f32[], n=5): traced again")
+
+
+class Odd:
+    """A static value that compares with nothing."""
+
+    def __init__(self, hashed: int) -> None:
+        self.hashed = hashed
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        raise ValueError("cannot be compared")
+
+
+def test_static_values_that_cannot_be_compared_differ() -> None:
+    jitted = pb.jit(lambda x, n: x, static_argnums=1)
+    for odd in (Odd(1), Odd(2)):
+        jitted(1.0, odd)
+    assert [change.kind for change in last(jitted).differences] == ["static value"]
+
+
+def test_threads_count_together() -> None:
+    jitted = pb.jit(lambda x: x + 1.0)
+    x = pnp.ones(3)
+    jitted(x)
+
+    def work() -> None:
+        for _ in range(500):
+            jitted(x)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert jitted.cache_info()[:2] == (2000, 1)
+
+
+def test_the_environment_variable_explains_every_function(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PULLBACK_EXPLAIN", "1")
+    jitted = pb.jit(lambda x: x + 1.0)
+    jitted(pnp.ones(3))
+    jitted(pnp.ones(4))
+    said = capsys.readouterr().out
+    assert said.endswith("Compared with the nearest:\n  argument x: was f32[3], is now f32[4]\n")
+    assert str(last(jitted)) in said
+    pb.jit(lambda x: x, explain_misses=False)(1.0)
+    assert capsys.readouterr().out == ""

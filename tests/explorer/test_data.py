@@ -1,0 +1,189 @@
+"""The data of real pages keep what docs/explorer-format.md promises, and say what happened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_stages import CASES, W, X, layered, plain
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.explorer.checked import check_page
+from pullback.explorer.explorer import equations_of
+from pullback.program.cost import cost
+
+SLOW_TO_COMPILE = {"bounded loop"}
+
+
+def stages_of(found: Any) -> dict[str, Any]:
+    return {stage["id"]: stage for stage in found.data["stages"]}
+
+
+def equations_in(stage: Any) -> list[Any]:
+    return [row for row in stage["rows"] if "op" in row]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_must_hold_of_pages_holds(case):
+    function, args, apply = CASES[case]
+    found = pb.explore(function, *args, apply=apply, compile=case not in SLOW_TO_COMPILE)
+    check_page(found.data)
+    stages = stages_of(found)
+    for id, program in found.programs.items():
+        if id.startswith("linearize"):  # which has two Programs
+            continue
+        assert stages[id]["count"] == len(list(equations_of(program)))
+        assert stages[id]["flops"] == cost(program).work
+        assert stages[id]["deltas"]
+
+
+def test_lines_are_those_of_the_user():
+    found = pb.explore(layered, W, X, apply="grad", compile=False)
+    stages = stages_of(found)
+    text = {row["id"]: row["text"].strip() for row in stages["source"]["rows"]}
+    for row in equations_in(stages["grad"]):
+        if row["op"] in ("dot_general", "tanh", "sech_squared"):
+            assert text[row["line"]] == "x = pnp.tanh(x @ w)"
+    assert stages["source"]["rows"][0]["text"] == "def layered(w, x):"
+
+
+def test_roles_and_rules_of_a_gradient():
+    found = pb.explore(plain, X, apply="grad", compile=False)
+    stages = stages_of(found)
+    rules = [rule["name"] for rule in found.data["rules"]]
+    rows = {row["op"]: row for row in equations_in(stages["grad"])}
+    assert rows["tanh"]["role"] == "primal" and rows["sech_squared"]["role"] == "residual"
+    assert {row["role"] for row in equations_in(stages["grad"])} - {"dead"} == {"primal", "residual", "cotangent"}
+    assert rules[rows["sech_squared"]["from"][0][1]] == "tanh.partials"
+    assert {row["role"] for row in equations_in(stages["jvp"])} == {"primal", "residual", "tangent"}
+
+
+def test_an_adjoint_equation_leads_to_its_tangent_its_primal_and_the_line():
+    found = pb.explore(layered, W, X, apply="grad", compile=False)
+    rows = {row["id"]: (stage["id"], row) for stage in found.data["stages"] for row in stage["rows"]}
+    adjoint = next(
+        row for row in equations_in(stages_of(found)["grad"]) if row["role"] == "cotangent" and row["op"] == "dot_general"
+    )
+    seen, at = [], adjoint
+    while at.get("from"):
+        stage, at = rows[at["from"][0][0]]
+        seen.append((stage, at.get("op"), at.get("role")))
+    assert seen[:2] == [("linearize", "dot_general", "tangent"), ("base", "dot_general", "primal")] and seen[2][0] == "source"
+
+
+def test_repeated_layers_fold():
+    def deep(w, x):
+        def layer(x):
+            centred = x - pnp.mean(x)
+            return pnp.tanh(centred @ w) + x
+
+        for _ in range(6):
+            x = layer(x)
+        return pnp.sum(x)
+
+    stage = stages_of(pb.explore(deep, W, X, compile=False))["base"]
+    (repeat,) = [row for row in stage["rows"] if row.get("head") == "repeat"]
+    assert (repeat["count"], repeat["label"]) == (6, "layer")
+
+
+def test_scopes_are_headings():
+    def f(x):
+        with pb.named_scope("first"):
+            x = pnp.sin(x) * 2.0
+        return pnp.sum(x)
+
+    stage = stages_of(pb.explore(f, X, compile=False))["base"]
+    (head,) = [row for row in stage["rows"] if row.get("head") == "scope"]
+    assert (head["label"], head["span"]) == ("first", 2)
+
+
+def test_what_serves_no_result_is_dead():
+    def f(x):
+        pnp.exp(x)
+        return pnp.sum(pnp.sin(x))
+
+    stage = stages_of(pb.explore(f, X, compile=False))["base"]
+    assert {row["op"]: row["role"] for row in equations_in(stage)} == {"exp": "dead", "sin": "primal", "reduce_sum": "primal"}
+    assert "1 equation serves no result." in stage["deltas"]
+
+
+def test_a_repetition_says_which_equation_does_its_work():
+    def f(x):
+        return pnp.sum(pnp.sin(x) + pnp.sin(x) * 2.0)
+
+    stages = stages_of(pb.explore(f, X, compile=False))
+    first, second = [row for row in equations_in(stages["base"]) if row["op"] == "sin"]
+    assert second["into"] == first["id"]
+    (left,) = [row for row in equations_in(stages["simplify"]) if row["op"] == "sin"]
+    assert {id for id, _ in left["from"]} == {first["id"], second["id"]}
+
+
+def test_batch_axes_and_plumbing():
+    stage = stages_of(pb.explore(layered, W, np.ones((5, 3), "float32"), apply="vmap(in_axes=(None, 0))", compile=False))[
+        "vmap"
+    ]
+    weights, x = [row["out"][0] for row in stage["rows"] if "arg" in row]
+    assert len(stage["vars"][weights]) == 2 and stage["vars"][x][2] == [0]
+    assert all(stage["vars"][row["out"][0]][2] == [0] for row in equations_in(stage))
+
+
+def test_a_cond_in_a_batch_says_what_became_of_it():
+    def f(x):
+        return pb.lax.cond(x > 0.0, pnp.exp, lambda x: x * x, x)
+
+    stage = stages_of(pb.explore(f, X, apply="vmap", compile=False))["vmap"]
+    assert stage["deltas"][0].startswith("vmap turned this cond into a select: 1.")
+    assert any("note" in row for row in equations_in(stage) if row["op"] == "cond_as_select")
+
+
+def test_operations_of_compiled_code_lead_back():
+    stages = stages_of(pb.explore(layered, W, np.ones((5, 3), "float32"), apply="grad,vmap(in_axes=(None, 0)),jit"))
+    ids = {row["id"] for row in equations_in(stages["simplify"])}
+    operations = [row for row in stages["stablehlo"]["rows"] if " = " in row["text"]]
+    assert operations and all(row["from"][0][0] in ids for row in operations)
+    steps = [row for row in stages["optimized"]["rows"] if row.get("main") and " fusion(" in row["text"]]
+    assert steps and all("from" in row or row["note"].startswith("Unknown") for row in steps)
+    assert sum("from" in row for row in steps) >= 0.8 * len(steps)
+    assert "loc(" not in "".join(row["text"] for row in operations)
+
+
+def test_costs_in_loops_count_every_step():
+    def f(x):
+        return pb.lax.fori_loop(0, 10, lambda i, c: pnp.sin(c), x)
+
+    stage = stages_of(pb.explore(f, X, compile=False))["base"]
+    rows = {row["op"]: row for row in equations_in(stage)}
+    assert rows["sin"]["times"] == 10 and rows["sin"]["flops"] == 10 * cost(pb.xpr(pnp.sin, X)).work
+    assert rows["scan"]["trips"] == 10
+
+
+def test_a_function_that_cannot_be_compiled_here_says_so():
+    def f(x):
+        return pb.pure_callback(lambda x: x, x, x)
+
+    found = pb.explore(f, X)
+    assert "stablehlo" in stages_of(found) or "cannot be compiled" in found.data["stages"][-1]["deltas"][-1]
+
+
+def test_functions_typed_in_have_no_file():
+    names: dict[str, Any] = {}
+    exec("def f(x):\n    return x * 2.0\n", names)
+    stages = stages_of(pb.explore(names["f"], X, compile=False))
+    assert [row["text"] for row in stages["source"]["rows"]] == ["line 2 of <string>"]
+
+
+WRONG = [
+    ((3.0, X), {}, TypeError, "explore takes a function"),
+    ((plain, X), {"apply": "grda"}, ValueError, "Did you mean 'grad'"),
+    ((plain, X), {"compile": "no"}, TypeError, "compile"),
+    ((plain, X), {"title": 3}, TypeError, "title must be a string"),
+    ((lambda x: x, X), {"apply": "grad"}, pb.errors.GradientError, "0-d output"),
+]
+
+
+@pytest.mark.parametrize(("args", "options", "error", "words"), WRONG, ids=[words for *_, words in WRONG])
+def test_what_is_wrong_is_said(args, options, error, words):
+    with pytest.raises(error, match=words):
+        pb.explore(*args, **options)
