@@ -32,7 +32,7 @@ BITS_OF_TOLERANCE = 0.6  # of the digits of a dtype, those in which values must 
 
 
 def tolerance_for(type: ArrayType) -> float:
-    """How far apart values may be by default, as a part of the largest of them: 2e-5 in float32, 5e-10 in float64."""
+    """How far apart values may be by default, as a part of the largest of them: 7e-5 in float32, 4e-10 in float64."""
     letter = kind(type.dtype)
     if letter not in "fc":
         return 0.0

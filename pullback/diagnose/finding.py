@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from pullback.program.batching import batch_axes_of
 from pullback.program.equation import Equation, Made
 from pullback.program.program import Program
 
+WIDTH = 100  # of lines of prose
 HUGE = 1e300  # no relative difference of finite values is as large
 _PHASES = {
     "primal": "in the forward pass",
@@ -147,10 +149,11 @@ def _rule(made: Made) -> str:
 
 
 def _trap_lines(trap: Trap) -> list[str]:
-    lines = [
-        "  This is the trap of where in reverse mode: the where takes its other value here, so that the cotangent of what is"
+    said = (
+        "This is the trap of where in reverse mode: the where takes its other value here, so that the cotangent of what is"
         f" inside is 0; but the derivative of {trap.function} is not finite there, and 0 times that is not a number."
-    ]
+    )
+    lines = textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ")
     if trap.inside is not None and str(trap.inside) != str(trap.where):
         lines.append(f"    inside: {trap.inside}")
     lines.append(f"    where:  {trap.where}")
