@@ -311,3 +311,70 @@ def test_a_program_by_itself() -> None:
     finding = first_nan(program, [pnp.array([1.0, -2.0])], ["x"])
     assert finding is not None and finding.equation is program.equations[1]
     assert repr(finding) == str(finding) == finding.message()
+
+
+# ---- random programs --------------------------------------------------------------------------------------------------------
+
+STEPS: list[Callable[[Any], Any]] = [
+    lambda x: pnp.sqrt(x - 0.5),
+    lambda x: pnp.log(x),
+    lambda x: 1.0 / (x - x),
+    lambda x: pnp.exp(x * 60.0),
+    lambda x: x * 0.0,
+    lambda x: pnp.where(x > 0, pnp.sqrt(x), x),
+    lambda x: pb.lax.fori_loop(0, 3, lambda i, y: pnp.sqrt(y) - 0.3, x),
+    lambda x: pb.lax.scan(lambda c, y: (c - y, pnp.log(c)), x, x)[1][:, 0],
+    lambda x: pb.lax.cond(x[0] > 0, lambda y: pnp.arccos(y), lambda y: y, x),
+    lambda x: pb.jit(lambda y: pnp.arctanh(y))(x),
+    lambda x: pb.checkpoint(lambda y: y - y[::-1])(x),
+    lambda x: pnp.sin(x),
+    lambda x: pnp.cumsum(x),
+    lambda x: pnp.sort(x),
+    lambda x: x[pnp.argmax(x)] + x,
+]
+STACKS = ["", "vmap", "grad", "jit,grad", "grad,vmap", "vmap(strategy='map'),jit"]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_of_random_programs_a_nan_is_found_where_there_is_one_and_made_of_none(number: int) -> None:
+    rng = np.random.default_rng([7, number])
+    steps = [STEPS[i] for i in rng.integers(len(STEPS), size=rng.integers(1, 5))]
+    apply = STACKS[rng.integers(len(STACKS))]
+
+    def f(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return pnp.sum(x)
+
+    shape = (2, 3) if "vmap" in apply else (3,)
+    x = V(np.round(rng.normal(size=shape) * 2) / 2)
+    result = pb.replay(f, x, apply=apply).result
+    finding = pb.find_nan(f, x, apply=apply, backward=False, compiled=False)
+    assert bool(np.isnan(np.asarray(result)).any()) == (finding is not None and finding.reaches)
+    if finding is not None:
+        assert finding.origin.what == "equation" and finding.equation is not None
+        assert "nan" in finding.origin.result
+        if finding.equation.primitive.elementwise:
+            assert not any("nan" in value for value in finding.origin.values)
+        assert str(finding)
+
+
+def test_compiled_code_is_left_out_where_that_is_asked_for() -> None:
+    assert pb.find_nan(lambda x: (x * 1e-10) / (x * 1e-10), V([1e-30]), backward=False, compiled=False) is None
+
+
+def test_rules_of_the_users_own_are_traps_too() -> None:
+    @pb.custom_vjp
+    def root(x: Any) -> Any:
+        return pnp.sqrt(x)
+
+    root.defvjp(lambda x: (pnp.sqrt(x), x), lambda x, g: (g / (2.0 * pnp.sqrt(x)),))
+    finding = pb.find_nan(lambda x: pnp.sum(pnp.where(x > 0, root(x), 0.0)), V([0.0, 1.0]))
+    assert finding is not None and finding.trap is not None and finding.origin.values == ("0.0", "0.0")
+    assert finding.trap.cure() == ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, root(safe), 0.0)"]
+    assert "the derivative of root(x) is not finite" in str(finding).replace("\n  ", " ")
+
+
+def test_the_backward_pass_of_a_batch_names_the_element() -> None:
+    finding = pb.find_nan(square_root, V([[1, 2], [3, 0], [1, 1]]), apply="vmap")
+    assert finding is not None and finding.role == "cotangent" and finding.batch == (1,)
