@@ -239,23 +239,19 @@ class Debugging(Visitor):
 
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         self.recording.after(equation, operands, results, frame)
-        self.names.learn(equation, results)
-        ran = Ran(equation, tuple(operands), tuple(results))
-        if self.caught is not None:
-            self.group, self.frame, self.at, self.forced = [ran], frame, equation.source, True
-            self.stop(str(self.caught))
-            self.caught = None
-            return
         source, forced = self.match(equation)
-        if source is None:
-            return
-        if self.group and (frame is not self.frame or self._key(source) != self._key(self.at)):
+        if self.group and (frame is not self.frame or self.caught is not None or self._key(source) != self._key(self.at)):
             self.stop()  # an operation that holds others ends
             source, forced = self.match(equation)
-            if source is None:
-                return
-        self.group.append(ran)
+        self.names.learn(equation, results, frame)
+        if source is None and self.caught is None:
+            return
+        self.group.append(Ran(equation, tuple(operands), tuple(results)))
         self.frame, self.at, self.forced = frame, source, forced
+        if self.caught is not None:
+            why, self.caught = str(self.caught), None
+            self.at, self.forced = equation.source, True
+            self.stop(why)
 
     def ended(self) -> None:
         if self.group:

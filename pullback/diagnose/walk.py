@@ -31,12 +31,12 @@ class Frame:
         program: it.
         outer: the run around it; None at the top. equation: the equation of that one which holds the Program.
         part: "step", "test", "branch" or "program", what it is to that equation. number: of the step, or of the branch.
-        depth: how many runs are around it.
+        depth: how many runs are around it. args: the values of the inputs.
         notes: what a visitor notes about values, by their ids, which live as long as this runs. Notes go along with values
             into the Programs that equations hold, and out of them.
     """
 
-    __slots__ = ("depth", "equation", "notes", "number", "outer", "part", "program")
+    __slots__ = ("args", "depth", "equation", "notes", "number", "outer", "part", "program")
 
     def __init__(
         self,
@@ -52,6 +52,7 @@ class Frame:
         self.part = part
         self.number = number
         self.depth: int = 0 if outer is None else outer.depth + 1
+        self.args: Sequence[Any] = ()
         self.notes: dict[int, Any] = {}
 
     def note_of(self, value: Any) -> Any:
@@ -126,6 +127,8 @@ def host_array(array: Array) -> Array:
 
 
 def _run(frame: Frame, args: Sequence[Any], visitor: Visitor) -> tuple[Any, ...]:
+    frame.args = args
+
     def apply(equation: Equation, operands: list[Any]) -> Any:
         visitor.before(equation, operands, frame)
         if is_opened(equation):

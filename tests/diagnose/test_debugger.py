@@ -85,7 +85,8 @@ def test_values_and_equations_are_those_of_the_line() -> None:
 
 def test_it_stops_in_each_step_of_a_loop() -> None:
     at = line("c = pnp.sin(c) * t")
-    text = session("p float(c[0])\nc\n" * 3, stop_at=at)
+    text = session("p float(t), c.shape\nc\n" * 3, stop_at=at)
+    assert [f"({float(i)}, (2,))" in text for i in range(4)] == [True, True, True, False]
     assert [f"in step {i} of scan" in text for i in range(4)] == [True, True, True, False]
     assert text.count("-> c = pnp.sin(c) * t") == 3
 
@@ -111,6 +112,9 @@ def test_breakpoints_are_set_while_it_runs_with_their_conditions() -> None:
     at = line("return c, pnp.sum(c)")
     text = session(f"b {__file__}:{at}\nc\nc\nc\nc\n")
     assert text.count("-> return c, pnp.sum(c)") == 3
+    bdb.Breakpoint.clearBreakpoints()
+    text = session(f"b {__file__}:{at}, float(t) == 2\nc\nc\n")
+    assert text.count("-> return c, pnp.sum(c)") == 1 and "in step 2 of scan" in text
     bdb.Breakpoint.clearBreakpoints()
     text = session(f"b {__file__}:{at}, len(values) > 1\nc\nc\n")
     assert "-> return c, pnp.sum(c)" not in text
@@ -164,6 +168,35 @@ def test_names_of_tuples_and_of_lambdas() -> None:
 
     text = session("p last\np sums\nc\n", f, (2.0,), stop_at=line("both = last + pnp.sum"))
     assert "12.0" in text and "[3. 4. 7.]" in text
+
+
+def test_names_of_an_earlier_step_are_gone() -> None:
+    def step(c: Any, t: Any) -> Any:
+        first = c * t
+        second = first + 1.0
+        return second, first
+
+    text = session(
+        "p first\np second\nc\n" * 2, lambda x: pb.lax.scan(step, x, pnp.arange(2.0)), (X,), stop_at=line("first = c * t")
+    )
+    assert text.count("*** NameError: name 'second' is not defined") == 2
+
+
+class Model:
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    def apply(self, x: Any, *, shift: Any) -> Any:
+        return x * self.scale + shift
+
+
+def test_parameters_of_methods_and_given_by_name() -> None:
+    def f(x: Any) -> Any:
+        moved = pnp.sin(x)
+        return pnp.sum(Model(2.0).apply(pnp.cos(x), shift=moved))
+
+    text = session("p x\np shift\nu\np moved\nc\n", f, (pnp.zeros(2),), stop_at=line("return x * self.scale + shift"))
+    assert "[1. 1.]:f32[2]" in text and text.count("[0. 0.]:f32[2]") == 2
 
 
 def test_a_serialized_program_stops_too() -> None:
