@@ -105,7 +105,8 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
     while made is not None and (made.primitive is None or made.transformation == "vmap"):
         made = made.within
     primitive = made.primitive if made is not None and made.role == "residual" else inside.primitive
-    branch = int(isinstance(found.inputs[1], Literal))  # the cotangent of the other one is the literal 0
+    first = found.inputs[1]
+    branch = int(isinstance(first, Literal) and not first.value.host.any())  # the cotangent of the other one is the literal 0
     return Trap(found.source, branch, inside.source, (primitive or inside.primitive).name)
 
 
