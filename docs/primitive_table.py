@@ -54,9 +54,9 @@ Everything that pullback computes is made of these operations. Each is one class
 - *computes*: on NumPy arrays. *compiles*: to StableHLO.
 - *forward* and *reverse*: what `jvp` and `grad` use. An operation that is *linear* in an operand is its own derivative there.
 - *batches*: what `vmap` uses. *Taylor*: what `jet` uses.
-- *operations*: floating-point operations for each element of the largest operand or result (a number), or in all (code, given
-  the types of operands and results). `pb.cost` counts them, and a value of a *transcendental* function as one such value. Bytes
-  are those of all operands and results, unless there is a rule for `traffic`, or for what is `sent` between devices.
+- *operations*: operations on numbers for each element of the largest operand or result (a number), or in all (code, given the
+  types of operands and results); a value of a *transcendental* function takes so many. This is what `pb.cost` counts
+  ([more](costs.md)), and the choice between synchronous and asynchronous programs.
 """
 
 
@@ -161,7 +161,7 @@ def operations(primitive: Primitive) -> str:
     """The rule for costs: a number, or the code of a rule, if that is one expression."""
     cost = primitive.cost
     if not callable(cost):
-        return f"{cost:g}" + (", transcendental" if primitive.transcendental else "")
+        return f"{cost:g} (transcendental)" if primitive.transcendental else f"{cost:g}"
     rule = inspect.unwrap(getattr(cost, "func", cost))
     tree = ast.parse(textwrap.dedent(inspect.getsource(rule))).body[0]
     if isinstance(tree, ast.FunctionDef) and isinstance(tree.body[-1], ast.Return) and len(tree.body) <= 2:

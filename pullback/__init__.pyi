@@ -23,6 +23,7 @@ from pullback import testing as testing
 from pullback import tree as tree
 from pullback.analysis.costs import cost as cost
 from pullback.analysis.memory import memory as memory
+from pullback.analysis.profile import profile as profile
 from pullback.api.callbacks import io_callback as io_callback
 from pullback.api.callbacks import pure_callback as pure_callback
 from pullback.api.compiled import cache_info as cache_info

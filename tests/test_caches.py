@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.api import compiled, dispatch
+from pullback.api import compiled, dispatch, history, large
 from pullback.core import bounded, types, zero
 from pullback.core.dtypes import FLOAT32, FLOAT64
+from pullback.diagnose.checking import MAX_AROUND
+from pullback.diagnose.checks import MAX_MODES
 from pullback.engine import backend, cache
 from pullback.engine import compile as compiling
 from pullback.engine.failures import MAX_WAITING
@@ -266,6 +268,11 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "api/compiled.py` `_signatures": compiled.MAX_SIGNATURES,
         "api/dispatch.py` `_scalar_buffers": dispatch._scalar_buffers.limit,
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
+        "api/compiled.py` `_checked": compiled.MAX_CHECKED,
+        "api/history.py` `_missed": history.MAX_MISSES,
+        "api/large.py` `_noted": large._noted.limit,
+        "diagnose/checking.py` `_within": MAX_AROUND,
+        "diagnose/checks.py` `modes": MAX_MODES,
         "ops/scaling.py` `_ones": scaling._ones.limit,
         "core/types.py` `_recent": types._recent.limit,
         "core/zero.py` `_zeros": zero._zeros.limit,

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback.analysis.costs import CostRow, CostTable
+from pullback.analysis.memory import Donated, MemoryTable, Value
 from pullback.api.compiled import Jitted
 from pullback.api.derivatives import JvpFunction, VjpFunction
 from pullback.api.memory import Residual, Residuals
@@ -69,7 +71,8 @@ RETURNED = {
     "Array": Array, "numpy.Updater": Updater, "numpy.Place": Place, "numpy.ArrayNamespaceInfo": ArrayNamespaceInfo,
     "Jitted": Jitted, "Traced": Traced, "Lowered": Lowered, "Compiled": Compiled, "VjpFunction": VjpFunction,
     "JvpFunction": JvpFunction,
-    "Residual": Residual, "Residuals": Residuals, "Saving": Saving,
+    "Residual": Residual, "Residuals": Residuals, "Saving": Saving, "CostTable": CostTable, "CostRow": CostRow,
+    "MemoryTable": MemoryTable, "Value": Value, "Donated": Donated,
 }  # fmt: skip
 RAISES_NOTHING = {
     "numpy.isscalar", "numpy.iterable", "is_unknown", "debug.breakpoint", "tree.flatten", "tree.leaves", "tree.structure",

@@ -35,7 +35,7 @@ class CostRow(NamedTuple):
         >>> import pullback as pb
         >>> row = pb.cost(lambda x: x @ x, pb.ArrayType((8, 8), "float32")).rows[0]
         >>> row.flops, row.bytes, round(row.intensity, 2)
-        (1024.0, 768.0, 1.33)
+        (1024.0, 512.0, 2.0)
     """
 
     name: str
@@ -62,7 +62,7 @@ class CostRow(NamedTuple):
         Example:
             >>> import pullback as pb
             >>> pb.cost(lambda x: x + x, pb.ArrayType((4,), "float32")).rows[0].intensity
-            0.08333333333333333
+            0.125
         """
         return self.work / self.bytes if self.bytes else 0.0
 
@@ -194,7 +194,16 @@ class CostTable(Shown):
         return CostRow(name, text, file, number, len(group), span, *figures, of_work, of_bytes, is_open, depth, id)
 
     def tables(self) -> list[Table]:
-        """What it shows."""
+        """What it shows.
+
+        Returns:
+            A list of one table, with a `title`, `columns`, `rows` and `notes`.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x + 1.0, 1.0, backend=False).tables()[0].title
+            '<lambda>(~f32[]): 1 FLOP, 12 B read and written'
+        """
         rows = self.rows
         shown = rows[:MOST_ROWS] if self.view != "equation" else rows[: 10 * MOST_ROWS]
         columns = [

@@ -137,12 +137,11 @@ def heading(program: Program) -> str:
 def count_equations(program: Program) -> int:
     """The equations of a Program and of those that it runs, each once."""
     found = {id(program): program}
-    held = [program]
-    for one in held:  # which grows meanwhile
-        for equation in one.equations:
-            for run in runs_of(equation):
-                if found.setdefault(id(run.program), run.program) is run.program and run.program not in held:
-                    held.append(run.program)
+    for one in (held := [program]):  # which grows meanwhile
+        for run in [run for equation in one.equations for run in runs_of(equation)]:
+            if id(run.program) not in found:
+                found[id(run.program)] = run.program
+                held.append(run.program)
     return sum([len(one.equations) for one in held])
 
 

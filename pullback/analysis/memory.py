@@ -14,7 +14,7 @@ from pullback.api.functions import Argnums, Function, check_callable, check_flag
 from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Made, Variable
-from pullback.program.liveness import Liveness, liveness, waiting
+from pullback.program.liveness import Liveness, constants_of, liveness, waiting
 from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
@@ -33,9 +33,10 @@ class Value(NamedTuple):
 
     Example:
         >>> import pullback as pb
-        >>> f = pb.grad(lambda x: pb.numpy.sum(pb.numpy.sin(x)))
-        >>> [(one.made_by, one.bytes, one.wanted_by) for one in pb.memory(f, pb.ArrayType((8,), "float32")).residuals]
-        [('cos', 32, ('partials of sin',))]
+        >>> f = pb.grad(lambda x, w: pb.numpy.sum(pb.numpy.tanh(x @ w)))
+        >>> table = pb.memory(f, pb.ArrayType((9, 8), "float32"), pb.ArrayType((8, 4), "float32"), backend=False)
+        >>> [(one.made_by, one.bytes, one.wanted_by) for one in table.residuals]
+        [('sech_squared', 144, ('transpose of dot_general',)), ('argument w', 128, ('transpose of dot_general',))]
     """
 
     made_by: str
@@ -105,7 +106,16 @@ class MemoryTable(Shown):
         self._why = why
 
     def tables(self) -> list[Table]:
-        """What it shows."""
+        """What it shows: what is in memory at the peak, what is kept for the backward pass, what is donated.
+
+        Returns:
+            A list of tables, each with a `title`, `columns`, `rows` and `notes`.
+
+        Example:
+            >>> import pullback as pb
+            >>> len(pb.memory(lambda x: x + 1.0, 1.0, backend=False).tables())
+            1
+        """
         found = [self._at_the_peak()]
         if self.residuals:
             title = f"kept for the backward pass: {_many(self.residuals, 'value')}"
@@ -225,7 +235,7 @@ def _held(taken: Taken, released: Sequence[int]) -> Iterator[Value]:
     for number, variable in enumerate(taken.program.inputs):
         if number not in released:
             yield _value(_called(taken.names, number), variable.type, variable.type.nbytes, None)
-    for _, array in taken.program.constants:
+    for array in constants_of(taken.program):
         yield _value("constant", array.type, array.type.nbytes, None)
 
 

@@ -100,11 +100,29 @@ class Shown:
     """What prints as tables: the class defines `tables`."""
 
     def tables(self) -> list[Table]:
-        """The tables that it shows."""
+        """The tables that it shows.
+
+        Returns:
+            A list of tables.
+
+        Example:
+            >>> import pullback as pb
+            >>> len(pb.cost(lambda x: x, 1.0, backend=False).tables())
+            1
+        """
         raise NotImplementedError
 
     def text(self) -> str:
-        """The tables as plain text."""
+        """The tables as plain text, which `print` shows.
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x + 1.0, 1.0, backend=False).by("primitive").text().split("\\n")[1:]
+            ['operation  FLOPs  bytes  FLOPs/byte  of work  of bytes', 'add            1   12 B      0.0833   100.0%    100.0%']
+        """
         return "\n\n".join([plain(table) for table in self.tables()])
 
     def __repr__(self) -> str:
@@ -116,14 +134,24 @@ class Shown:
         return "".join([as_html(table) for table in self.tables()])
 
     def show(self, color: bool | None = None, file: TextIO | None = None) -> None:
-        """Print it: on a terminal in colour, and no wider than that."""
+        """Print it: on a terminal in colour, and no wider than that.
+
+        Arguments:
+            color: whether to print it so; by default, where `file` is a terminal.
+            file: where to print it; by default, standard output.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x, 1.0, backend=False).show()
+            <lambda>(~f32[]): 0 FLOPs, 0 B read and written
+        """
         show(self.tables(), color, file)
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------------
 
 
-_SCALES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+_SCALES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def count(number: float) -> str:

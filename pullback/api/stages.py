@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from pullback.api.dispatch import Signature
@@ -27,7 +27,7 @@ from pullback.core.tracing import Tracer
 from pullback.core.tree_forms import tree_data
 from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
 from pullback.core.types import ArrayType
-from pullback.engine.compile import lower_to_text
+from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.engine.jaxlib import jaxlib
 from pullback.engine.partition import mesh_of
 from pullback.engine.shipping import ship
@@ -260,6 +260,22 @@ class Lowered(_AheadOfTime):
         return compiled
 
 
+def leaves_of(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arrays of a call that a function was lowered for."""
+    signature = lowered._signature
+    _, dynamic = lowered._jitted._split(args, kwargs)
+    found: list[Any] = signature.trees.array_leaves(signature.trees.without_float0(dynamic), lambda: "argument")[0]
+    return found
+
+
+def numbered_run(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[[], Sequence[Any]], str]:
+    """The program that a call would run, compiled to be profiled: what runs it on these arguments, which it leaves as they are,
+    and its text, in which each operation has the id of the equation that it comes from."""
+    leaves = leaves_of(lowered, args, kwargs)
+    executable, text = numbered_executable(lowered.program, lowered._signature.options)
+    return lambda: executable(leaves), text
+
+
 class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 
@@ -276,8 +292,8 @@ class Compiled(_AheadOfTime):
         statics, dynamic = self._given(args, kwargs)
         if any(statics) and statics != self._statics:
             raise StaticArgumentError(
-                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. The jitted"
-                " function itself compiles again."
+                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. Call the"
+                " jitted function itself, which compiles again."
             )
         trees = self._signature.trees
         leaves, structure = trees.array_leaves(trees.without_float0(dynamic), lambda: "argument")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pullback as pb
 from pullback.analysis.costs import VIEWS
+from pullback.api.compiled import Jitted
 from pullback.cli.terminal import UsageError, use_color
 from pullback.cli.xpr import add_options, literal, transformed
 
@@ -110,6 +111,8 @@ def show_memory(options: Namespace) -> None:
     if not all([type(number) is int and 0 <= number < len(options.types) for number in donated]):
         raise UsageError(f"--donate {options.donate}: there are {len(options.types)} arguments, with the numbers from 0.")
     with transformed(options) as (function, types):
+        if donated and isinstance(function, Jitted):
+            raise UsageError("--donate is for functions that are not jitted: leave jit out of --apply.")
         given_now: dict[str, Any] = {"donate_argnums": donated} if donated else {}
         _print(pb.memory(function, *types, backend=COMPILING[options.compile], **given_now), options)
 

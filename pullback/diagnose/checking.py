@@ -18,7 +18,7 @@ from pullback.transforms.finite import results
 _SEVERE = ("purity", "keys", "leaks", "nan")
 DEFAULTS = {option: "error" if option in _SEVERE else "warn" for option in ERRORS}
 CONSTANT_BYTES = 1 << 20
-_MAX_AROUND = 16  # blocks around one that is entered again and again
+MAX_AROUND = 16  # blocks around one that is entered again and again
 
 _entered: ContextVar[tuple[ExitStack, ...]] = ContextVar("pullback_checking_entered", default=())
 
@@ -102,7 +102,7 @@ class checking(Block):
         self._chosen = {option: DEFAULTS[option] if choice is True else choice or "" for option, choice in chosen.items()}
         self._constant_bytes = constant_bytes
         # What it looks for, by what is looked for around it: the calls of a decorated function share it
-        self._within: Bounded[Checks | None, Checks] = Bounded(_MAX_AROUND)
+        self._within: Bounded[Checks | None, Checks] = Bounded(MAX_AROUND)
         self._used = False
 
     def _checks(self) -> Checks:

@@ -50,6 +50,12 @@ def numbered_texts(program: Program, options: CompileOptions = DEFAULT_OPTIONS) 
     return source, there.optimized_text(program, options, (), numbered_name)
 
 
+def numbered_executable(program: Program, options: CompileOptions) -> tuple[Executable, str]:
+    """What a Program is compiled to, to be profiled, and the text of that: each operation has a name, and behind it the id of
+    the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
+    return backend(options.device.platform).numbered(program, options._replace(native=False, tiered=False))
+
+
 def compile_program(program: Program, options: CompileOptions = DEFAULT_OPTIONS, donated: tuple[bool, ...] = ()) -> Executable:
     """Compile a Program; remembered with it. Threads that ask for the same one at once get the same one."""
     return kept_executable(program, options, donated, lambda: make_executable(program, options, donated))
@@ -72,7 +78,10 @@ def kept_executable(
 def make_executable(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
     """Compile a Program, by the one that is preferred to the back end if that takes it."""
     if (size := largest(program)) > sys.maxsize:  # XLA ends the process
-        raise MemoryError(f"jit of {program.name} computes an array of {size} bytes, of at most {sys.maxsize}.")
+        raise MemoryError(
+            f"jit of {program.name} computes an array of {size} bytes, of at most {sys.maxsize}. Compute it in parts, in a loop"
+            " (pb.lax.map, scan)."
+        )
     there = backend(options.device.platform)
     report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
     started = perf_counter()

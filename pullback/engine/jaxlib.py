@@ -372,6 +372,12 @@ def running_profiler() -> Any:
     return sys.modules.get("jaxlib._profiler")
 
 
+def profile_data() -> Any:
+    """What reads a profile of XLA's profiler."""
+    profiler()
+    return _import_module("jaxlib._profile_data")
+
+
 def pretty_printer() -> Any:
     """jaxlib's layout of documents, by which JAX breaks the lines of Jaxprs."""
     return _import_module("jaxlib._pretty_printer")

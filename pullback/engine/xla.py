@@ -54,7 +54,7 @@ from pullback.engine.spmd import SpmdExecutable, gathered, pieces_of
 from pullback.engine.waiting import is_ready, wait_for, wait_for_peers
 from pullback.program.cost import cost
 from pullback.program.program import Program
-from pullback.program.provenance import Naming, name_stack
+from pullback.program.provenance import Naming, name_stack, numbered_name
 
 # Up to this many bytes host memory is copied to the CPU device before `put` returns. More is copied in the background (from
 # 100 kB on, as seen) unless it is waited for: the caller could write to it meanwhile, and a call that takes it end too late.
@@ -246,6 +246,20 @@ class XlaBackend(Backend):
     ) -> str:
         raw = self.translate(self.lower(program, options, donated, located), options)
         return "\n".join(module.to_string() for module in raw.hlo_modules())
+
+    def numbered(self, program: Program, options: CompileOptions) -> tuple[Executable, str]:
+        lowered = self.lower(program, options, (), numbered_name)
+        there = self if lowered.mesh is None else backend_over(devices_of(lowered.mesh).devices.flat)
+        if there.spans:
+            raise DeviceError(
+                "A program that several processes run together is not profiled: profile what one of them computes."
+            )
+        there.check_threads()
+        jaxlib().prepare_lapack(lowered.text)
+        raw = there.translate(lowered, options)
+        kind = XlaExecutable if lowered.mesh is None else SpmdExecutable
+        text = "\n".join(module.to_string() for module in raw.hlo_modules())
+        return kind(there, raw, lowered, program, options, ()), text
 
     def lower(
         self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None = None

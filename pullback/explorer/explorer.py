@@ -23,6 +23,7 @@ from pullback.explorer.program_rows import add_stage
 from pullback.explorer.simplified import note_left_out
 from pullback.explorer.stages import ProgramStage, program_stages
 from pullback.explorer.text_rows import add_compiled
+from pullback.explorer.values import add_values
 from pullback.program.equation import Equation
 from pullback.program.program import Program, programs_in
 from pullback.transforms.simplify import drop_dead_code
@@ -172,6 +173,7 @@ def explore(
     *args: Any,
     apply: Apply = "",
     compile: bool = True,
+    values: bool = False,
     title: str | None = None,
     **kwargs: Any,
 ) -> Explorer:
@@ -184,6 +186,8 @@ def explore(
         apply: the transformations, the first one first, as in `"grad,vmap(in_axes=(None, 0)),jit"`; or a list of texts and of
             functions from a function to a function.
         compile: whether to compile the result, to show its StableHLO and what XLA makes of that.
+        values: whether to run each stage on NumPy, equation by equation, to show ranges, samples, and the first NaN. The
+            arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
         title: the heading of the page; by default the function's name.
 
     Returns:
@@ -202,7 +206,7 @@ def explore(
         ('grad(loss)', (f32[4,3],))
     """
     check_callable(fun, "explore")
-    check_flags("explore", compile=compile)
+    check_flags("explore", compile=compile, values=values)
     if title is not None and not isinstance(title, str):
         raise TypeError(f"explore's title must be a string, but got {title!r}.")
     name = name_of(fun)
@@ -219,6 +223,8 @@ def explore(
         made["deltas"] = describe_stage(page, stage, made)
     last = stages[-1]
     note_left_out(page, last.of, last.program)
+    if values:
+        add_values(page, stages, fun, args, kwargs, apply)
     if compile:
         _compiled(page, last)
     for stage in page.data["stages"]:

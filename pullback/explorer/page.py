@@ -43,7 +43,8 @@ def page_html(data: dict[str, Any]) -> str:
     """
     script = _script()
     parts = {
-        "title": html.escape(str(data.get("title", "pullback explorer"))),
+        # Half of a surrogate pair cannot be written as UTF-8.
+        "title": html.escape(str(data.get("title", "pullback explorer")).encode(errors="replace").decode()),
         "style": _read("page.css"),
         "script": script,
         "script hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

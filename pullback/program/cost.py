@@ -90,7 +90,8 @@ def equation_cost(equation: Equation, sizes: Sizes = ()) -> Cost:
     if primitive.traffic is not None:
         moved = _asked(primitive, "traffic", operands, results, params)
     else:
-        moved = 0 if primitive.alias else sum([type.nbytes for type in (*operands, *results)])
+        atoms = {*equation.inputs, *equation.outputs}  # what is an operand twice is read once
+        moved = 0 if primitive.alias else sum([atom.type.nbytes for atom in atoms])
     return Cost(float(flops), float(moved), float(functions), float(work), _sent(equation, operands, results, sizes))
 
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from pullback.core.array import Array
 from pullback.program.equation import Atom, Equation, Variable, remembered
 from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
@@ -119,7 +120,7 @@ def _liveness(program: Program, donated: Numbers) -> Liveness:
     reused: dict[int, tuple[tuple[int, int], ...]] = {}
     outside = {(id(program), donated): (0, 1)}  # the most that is live around a Program, and how many run at once
     flows = _holders_first(program, donated)
-    for key, (flow, _) in flows.items():
+    for key, flow in flows.items():
         base, times = outside[key]
         for row in flow.rows:
             number = row.equation.id
@@ -131,24 +132,36 @@ def _liveness(program: Program, donated: Numbers) -> Liveness:
                 outside[part.key] = max(most, base + times * part.around), max(count, times * part.at_once)
     top = _flow(program, donated)
     path = [flow.rows[place].equation for flow, place in _to_the_peak(top)]
-    arrays = {id(array): array for _, one in flows.values() for _, array in one.constants}
-    held = sum([array.type.nbytes for array in arrays.values()])
+    held = sum([array.type.nbytes for array in constants_of(program)])
     held += sum([variable.type.nbytes for i, variable in enumerate(program.inputs) if i not in donated])
     return Liveness(live, held, top.peak, path[-1] if path else None, tuple(path[:-1]), reused)
 
 
-def _holders_first(program: Program, donated: Numbers) -> dict[tuple[int, Numbers], tuple[_Flow, Program]]:
-    """What is live in a Program and in each that it runs, each after all that hold it."""
-    found: dict[tuple[int, Numbers], tuple[_Flow, Program]] = {}
+def constants_of(program: Program) -> list[Array]:
+    """The arrays that a Program and those that it runs close over, each once."""
+    held = {id(program): program}
+    found: dict[int, Array] = {}
+    for one in (order := [program]):  # which grows meanwhile
+        found |= {id(array): array for _, array in one.constants}
+        for run in [run for equation in one.equations for run in runs_of(equation)]:
+            if id(run.program) not in held:
+                held[id(run.program)] = run.program
+                order.append(run.program)
+    return list(found.values())
 
-    def visit(key: tuple[int, Numbers], flow: _Flow, program: Program) -> None:
+
+def _holders_first(program: Program, donated: Numbers) -> dict[tuple[int, Numbers], _Flow]:
+    """What is live in a Program and in each that it runs, each after all that hold it."""
+    found: dict[tuple[int, Numbers], _Flow] = {}
+
+    def visit(key: tuple[int, Numbers], flow: _Flow) -> None:
         for row in flow.rows:
             for part in row.parts:
                 if part.key not in found:
-                    visit(part.key, part.flow, part.program)
-        found[key] = flow, program
+                    visit(part.key, part.flow)
+        found[key] = flow
 
-    visit((id(program), donated), _flow(program, donated), program)
+    visit((id(program), donated), _flow(program, donated))
     return dict(reversed(found.items()))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.array import Array, ArrayLike, find_converter, host_of
 from pullback.core.context import Inherited
 from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
@@ -105,6 +105,11 @@ def _use_up(key: Any, name: str) -> None:
 
 def typed_keys(key: Any, name: str) -> Array:
     """Keys as an array of a dtype of keys: given so, or raw, as words of uint32 along a last axis."""
+    if find_converter(key.__class__) is None and not isinstance(key, (Array, Tracer)):
+        raise LeafError(
+            f"{name} takes a random key first, but got {key!r} of type {key.__class__.__name__}. Make one with"
+            f" pb.random.key(seed).{at_user_line()}"
+        )
     found = as_operand(key, name, "its key")
     type = found.type
     if kind(type.dtype) == "k":

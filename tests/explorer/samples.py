@@ -224,6 +224,6 @@ def generated_stage(id_: str, count: int, each: int, parents: list[int], first: 
     return {
         "id": id_, "name": id_.capitalize(), "by": id_, "kind": "program", "count": count, "flops": 64 * count,
         "bytes": 512 * count,
-        "peak": [peak["id"], peak["live"]], "deltas": [f"{count:,} equations."], "rows": rows,
+        "peak": [peak["id"], peak.get("live", 0)], "deltas": [f"{count:,} equations."], "rows": rows,
         "vars": [[f"x{number}", *batched[0]] for number in range(count + 1)],
     }  # fmt: skip

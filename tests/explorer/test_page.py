@@ -45,7 +45,8 @@ def down(count: int) -> list[str]:
     ("width", "state", "expected"),
     [
         (1440, "", ["source", "base", "grad", "vmap"]),
-        (1024, "", ["source", "base"]),
+        (1024, "", ["source", "vmap"]),
+        (1100, "", ["source", "base", "vmap"]),
         (1440, f"#panes={ALL}", ALL.split(",")),
         (1440, "#panes=vmap,source,vmap,nothing", ["vmap", "source"]),
         (1440, "#panes=nothing", ["source", "base", "grad", "vmap"]),
@@ -248,6 +249,9 @@ def test_repeats_show_their_first_copy(show: Show) -> None:
     assert sum("neg" in row for row in browser.texts(".pane[data-stage=vmap] .row")) == 2
     browser.key("z")
     assert sum("neg" in row for row in browser.texts(".pane[data-stage=vmap] .row")) == 0
+    browser.key("ArrowLeft", "z")
+    assert sum("tanh" in row for row in browser.texts(".pane[data-stage=grad] .row")) == 0  # there was nothing but the halves
+    browser.key("ArrowLeft", "z")
 
 
 def test_five_arguments_get_a_heading(show: Show) -> None:
@@ -426,6 +430,17 @@ def test_the_legend_searches(show: Show) -> None:
     assert browser.text("#found") == "2"
     browser.click("#legend [data-find='is:residual']")
     assert browser.text("#found") == ""
+
+
+def test_lines_that_no_result_needs_are_struck_out(show: Show) -> None:
+    data = small()
+    base = data["stages"][1]
+    base["rows"][-1]["ret"] = [8]  # the last subtraction is not needed, and line 7 still is
+    base["rows"][10]["role"] = base["rows"][6]["role"] = "dead"
+    browser = show(data)
+    assert browser.texts(".pane[data-stage=source] .row.is-dead .lineno") == ["6"]
+    browser.point(browser.row("source", "found = ") + " .code")
+    assert "no result needs what this line computes" in browser.text("#details")
 
 
 # ---- costs, graph, flame graph

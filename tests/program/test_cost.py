@@ -211,7 +211,7 @@ def test_bytes_are_of_the_dtype(dtype: str) -> None:
     x = pb.ArrayType((8,), dtype)
     program = pb.xpr(lambda x: pnp.concatenate([x, x]), x)
     size = np.dtype(getattr(ml_dtypes, dtype, dtype)).itemsize
-    assert cost(program).bytes == 32 * size
+    assert cost(program).bytes == (8 + 16) * size  # what is an operand twice is read once
 
 
 # ---- loops, branches, custom functions, solvers ------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_bytes_are_of_the_dtype(dtype: str) -> None:
 def test_a_scan_counts_its_steps() -> None:
     x = pb.ArrayType((4, 4), "float32")
     program = pb.xpr(lambda x: lax.scan(lambda c, _: (c @ c, None), x, None, length=12)[0], x)
-    assert cost(program) == Cost(12 * 128, 12 * 3 * 64, 0, 12 * 128)
+    assert cost(program) == Cost(12 * 128, 12 * 2 * 64, 0, 12 * 128)
 
 
 def test_nested_scans_multiply() -> None:
@@ -236,7 +236,7 @@ def test_a_scan_of_no_steps_costs_nothing() -> None:
 
 def test_of_a_while_loop_one_step_counts_and_it_says_so() -> None:
     program = pb.xpr(lambda x: lax.while_loop(lambda c: pnp.sum(c) < 9.0, lambda c: c @ c, x), pb.ArrayType((4, 4)))
-    assert cost(program) == Cost(15 + 1 + 128, 68 + 9 + 192, 0, 144, 0, 1)
+    assert cost(program) == Cost(15 + 1 + 128, 68 + 9 + 128, 0, 144, 0, 1)
     twice = pb.xpr(lambda x: lax.scan(lambda c, _: (program(c), None), x, None, length=3)[0], pb.ArrayType((4, 4)))
     assert cost(twice).flops == 3 * 144 and cost(twice).loops == 1
 
@@ -255,9 +255,16 @@ def test_custom_functions_cost_what_they_compute() -> None:
     def f(x: Any) -> Any:
         return pnp.sin(x)
 
-    f.defvjp(lambda x: (pnp.sin(x), x), lambda x, g: (g * pnp.cos(x) * 2.0,))
+    def forward(x: Any) -> Any:
+        return pnp.sin(x), x
+
+    def backward(x: Any, cotangent: Any) -> Any:
+        return (cotangent * pnp.cos(x) * 2.0,)
+
+    f.defvjp(forward, backward)
     assert cost(pb.xpr(f, pb.ArrayType((8,)))).transcendentals == 8
-    assert cost(pb.xpr(pb.grad(lambda x: pnp.sum(f(x))), pb.ArrayType((8,)))).transcendentals >= 8
+    gradient = pb.grad(lambda x: pnp.sum(f(x)))
+    assert cost(pb.xpr(gradient, pb.ArrayType((8,)))).transcendentals >= 8
 
 
 def test_of_a_linear_solve_the_solver_counts_alone() -> None:
@@ -305,7 +312,10 @@ def test_bytes_sent(name: str) -> None:
 
 
 def test_along_a_vmap_nothing_is_sent() -> None:
-    program = pb.xpr(pb.vmap(lambda x: lax.psum(x, "i"), axis_name="i"), pb.ArrayType((4, 8), "float32"))
+    def summed(x: Any) -> Any:
+        return lax.psum(x, "i")
+
+    program = pb.xpr(pb.vmap(summed, axis_name="i"), pb.ArrayType((4, 8), "float32"))
     assert cost(program).sent == 0 and cost(program).flops == 24
 
 

@@ -24,7 +24,8 @@ export function remember() {
 
 /** What the address asks for, as far as this page has it. */
 export function asked(stages) {
-  const said = new URLSearchParams(location.hash.slice(1)), ids = (key) => (said.get(key) || "").split(",").filter((id) => stages.some((stage) => stage.id === id));
+  const said = new URLSearchParams(location.hash.slice(1));
+  const ids = (key) => (said.get(key) || "").split(",").filter((id) => stages.some((stage) => stage.id === id));
   const place = model.placeOfId.get(Number(said.get("at")));
   return {
     panes: [...new Set(ids("panes"))],

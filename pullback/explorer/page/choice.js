@@ -30,7 +30,8 @@ export function point(target) {
     if (!sameVariable(before && before.variable, variable)) later();
     return;
   }
-  if (state.kept) later(); // what was chosen stays; only the variable under the mouse may be another
+  if (state.kept)
+    later(); // what was chosen stays; only the variable under the mouse may be another
   else showTarget();
 }
 
@@ -55,13 +56,16 @@ export function letGo() {
 
 /** Brings the nearest relative in each other pane to the height of the row that was chosen. */
 function lineUp(target, pane) {
-  const slot = target.place === null ? -1 : pane.view.slotOf(target.place), y = slot < 0 ? undefined : pane.view.yOf(slot);
-  for (const other of state.panes) if (other !== pane) align(other, y === undefined || y < 0 ? other.view.body.clientHeight / 3 : y);
+  const slot = target.place === null ? -1 : pane.view.slotOf(target.place);
+  const y = slot < 0 ? undefined : pane.view.yOf(slot);
+  for (const other of state.panes)
+    if (other !== pane) align(other, y === undefined || y < 0 ? other.view.body.clientHeight / 3 : y);
 }
 
 /** Brings the strongest relative of what is kept to a height in a pane. */
 export function align(pane, y) {
-  let best = -1, strongest = 1;
+  let best = -1;
+  let strongest = 1;
   for (let slot = 0; slot < pane.view.size; slot++) {
     const strength = pane.view.strength(slot);
     if (strength > strongest) {

@@ -40,7 +40,8 @@ export function lineCosts(stage, metric) {
     if (row.op === undefined || row.span || row.line === undefined) return;
     sums.set(row.line, (sums.get(row.line) || 0) + stage.figures[metric][index]);
   });
-  let total = 0, most = 0;
+  let total = 0;
+  let most = 0;
   for (const sum of sums.values()) {
     total += sum;
     most = Math.max(most, sum);
@@ -52,17 +53,33 @@ export function lineCosts(stage, metric) {
 export function costStage() {
   const columns = comparedStages();
   if (!model.source || !columns.length) return null;
-  const stage = { id: "costs", name: "Costs", by: "by source line", kind: "costs", columns, rows: [], deltas: [], start: model.source.start };
+  const stage = {
+    id: "costs",
+    name: "Costs",
+    by: "by source line",
+    kind: "costs",
+    columns,
+    rows: [],
+    deltas: [],
+    start: model.source.start,
+  };
   sortCosts(stage);
   return stage;
 }
 
 export function sortCosts(stage) {
-  const last = stage.columns[stage.columns.length - 1], { sums, total } = lineCosts(last, lineMetric()), { rows } = model.source;
+  const last = stage.columns[stage.columns.length - 1];
+  const { sums, total } = lineCosts(last, lineMetric());
+  const { rows } = model.source;
   const cost = (index) => sums.get(rows[index].id) || 0;
-  stage.rows = rows.map((row, index) => index).filter(cost).sort((a, b) => cost(b) - cost(a));
-  const first = stage.rows[0], what = { flops: "FLOPs", bytes: "bytes", time: "time" }[lineMetric()];
-  stage.deltas = first === undefined
-    ? []
-    : [`Line ${rows[first].line} costs most in “${last.name}”: ${percent(cost(first), total)} of the ${what}.`];
+  stage.rows = rows
+    .map((row, index) => index)
+    .filter(cost)
+    .sort((a, b) => cost(b) - cost(a));
+  const first = stage.rows[0];
+  const what = { flops: "FLOPs", bytes: "bytes", time: "time" }[lineMetric()];
+  stage.deltas =
+    first === undefined
+      ? []
+      : [`Line ${rows[first].line} costs most in “${last.name}”: ${percent(cost(first), total)} of the ${what}.`];
 }

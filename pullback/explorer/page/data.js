@@ -74,7 +74,8 @@ function checkStage(stage, ids, rules, say) {
     if (end >= stage.rows.length || (ends.length && end > ends[ends.length - 1])) say(`${where} holds rows beyond its end.`);
     if (row.span) ends.push(end);
     if (!["op", "arg", "ret", "text", "head"].some((key) => row[key] !== undefined)) say(`${where} is of no kind.`);
-    if (row.op !== undefined && !(Array.isArray(row.out) && Array.isArray(row.in))) say(`${where} lacks its results or operands.`);
+    if (row.op !== undefined && !(Array.isArray(row.out) && Array.isArray(row.in)))
+      say(`${where} lacks its results or operands.`);
     if (row.arg !== undefined && !Array.isArray(row.out)) say(`${where} is an input without a variable.`);
     for (const key of ["out", "in", "ret"]) {
       for (const atom of Array.isArray(row[key]) ? row[key] : []) {
@@ -89,7 +90,8 @@ function checkStage(stage, ids, rules, say) {
     }
     for (const key of ["line", "into"]) {
       const id = row[key];
-      if (id !== undefined && stage.kind !== "source" && !ids.has(id)) say(`${where} names row ${id} as its ${key}, which is not there.`);
+      if (id !== undefined && stage.kind !== "source" && !ids.has(id))
+        say(`${where} names row ${id} as its ${key}, which is not there.`);
     }
   });
   if (stage.peak && !ids.has(stage.peak[0])) say(`The peak of stage "${stage.id}" is at a row that is not there.`);

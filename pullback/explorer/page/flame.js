@@ -5,7 +5,7 @@ import { HERE, NEAR, related, strengthAt } from "./relations.js";
 import { ROLES } from "./model.js";
 import { later, state } from "./state.js";
 import { frameTarget } from "./targets.js";
-import { escaped, percent, timeText } from "./text.js";
+import { classes, escaped, percent, tag, timeText } from "./text.js";
 
 const FRAME = 22; // pixels
 const LEAST = 0.0008; // of the width; narrower frames are not drawn
@@ -14,21 +14,38 @@ const LEAST = 0.0008; // of the width; narrower frames are not drawn
 export function flameStage() {
   const { profile } = model.data;
   if (!profile || !Array.isArray(profile.rows) || !profile.rows.length) return null;
-  const frames = framesOf(profile.rows), roots = frames.filter((frame) => frame.parent < 0);
-  const total = Math.max(profile.total || 0, roots.reduce((sum, frame) => sum + frame.time, 0)) || 1;
+  const frames = framesOf(profile.rows);
+  const roots = frames.filter((frame) => frame.parent < 0);
+  const total =
+    Math.max(
+      profile.total || 0,
+      roots.reduce((sum, frame) => sum + frame.time, 0),
+    ) || 1;
   const widest = frames.reduce((best, frame) => (frame.own > best.own ? frame : best), frames[0]);
   return {
-    id: "profile", name: profile.name || "Time", by: profile.by || "measured", kind: "flame", rows: [], start: 0, frames, total,
-    deltas: [`${widest.name} takes most by itself: ${timeText(widest.own)}, ${percent(widest.own, total)}.`, "Space, or a double click, zooms."],
+    id: "profile",
+    name: profile.name || "Time",
+    by: profile.by || "measured",
+    kind: "flame",
+    rows: [],
+    start: 0,
+    frames,
+    total,
+    deltas: [
+      `${widest.name} takes most by itself: ${timeText(widest.own)}, ${percent(widest.own, total)}.`,
+      "Space, or a double click, zooms.",
+    ],
   };
 }
 
 /** Frames in the order of the profile, each with its start, its parent, and the time that none of its own frames has. */
 function framesOf(rows) {
-  const frames = [], open = [];
+  const frames = [];
+  const open = [];
   let end = 0; // of the roots so far
   rows.forEach((row, number) => {
-    const depth = Math.max(0, Math.min(row.depth || 0, open.length)), time = Math.max(0, row.time || 0);
+    const depth = Math.max(0, Math.min(row.depth || 0, open.length));
+    const time = Math.max(0, row.time || 0);
     open.length = depth;
     const parent = depth ? open[depth - 1] : -1;
     const frame = { number, name: String(row.name), time, depth, parent, used: 0, own: time };
@@ -126,10 +143,12 @@ export class FlameView {
   }
 
   show(slot) {
-    const frame = this.stage.frames[slot], top = frame.depth * FRAME;
+    const frame = this.stage.frames[slot];
+    const top = frame.depth * FRAME;
     if (!this.inWindow(frame)) this.zoomTo(null);
     if (top < this.body.scrollTop) this.body.scrollTop = top;
-    if (top > this.body.scrollTop + this.body.clientHeight - FRAME) this.body.scrollTop = top - this.body.clientHeight + 2 * FRAME;
+    if (top > this.body.scrollTop + this.body.clientHeight - FRAME)
+      this.body.scrollTop = top - this.body.clientHeight + 2 * FRAME;
   }
 
   inWindow(frame) {
@@ -143,10 +162,12 @@ export class FlameView {
   }
 
   render() {
-    const { start, time } = this.window, html = [];
+    const { start, time } = this.window;
+    const html = [];
     for (const frame of this.stage.frames) {
       if (!this.inWindow(frame) || frame.time < time * LEAST) continue;
-      const left = Math.max(0, (frame.start - start) / time), right = Math.min(1, (frame.start + frame.time - start) / time);
+      const left = Math.max(0, (frame.start - start) / time);
+      const right = Math.min(1, (frame.start + frame.time - start) / time);
       html.push(this.frameHtml(frame, left, right - left));
     }
     const text = html.join("");
@@ -163,11 +184,25 @@ export class FlameView {
   }
 
   frameHtml(frame, left, width) {
-    const strength = this.strength(frame.number), kept = Boolean(state.kept && state.kept.kind === "frame" && state.kept.number === frame.number);
-    const classes = ["frame", frame.role ? `is-${frame.role}` : "", strength === HERE || kept ? "here" : strength === NEAR ? "near" : "",
-      this.pane === state.active && frame.number === this.pane.cursor ? "cursor" : ""];
+    const strength = this.strength(frame.number);
+    const kept = Boolean(state.kept && state.kept.kind === "frame" && state.kept.number === frame.number);
     const words = `${frame.name}, ${timeText(frame.time) || "0 s"}, ${percent(frame.time, this.stage.total)}`;
-    return `<div class="${classes.filter(Boolean).join(" ")}" id="frame-${frame.number}" data-number="${frame.number}" role="treeitem" aria-level="${frame.depth + 1}" aria-selected="${kept}"
-      aria-label="${escaped(words)}" title="${escaped(words)}" style="left:${(left * 100).toFixed(3)}%;width:${(width * 100).toFixed(3)}%;top:${frame.depth * FRAME}px"><span>${escaped(frame.name)}</span> <small>${timeText(frame.time)}</small></div>`;
+    const attributes = {
+      class: classes(
+        "frame",
+        frame.role && `is-${frame.role}`,
+        strength === HERE || kept ? "here" : strength === NEAR && "near",
+        this.pane === state.active && frame.number === this.pane.cursor && "cursor",
+      ),
+      id: `frame-${frame.number}`,
+      "data-number": frame.number,
+      role: "treeitem",
+      "aria-level": frame.depth + 1,
+      "aria-selected": String(kept),
+      "aria-label": words,
+      title: words,
+      style: `left:${(left * 100).toFixed(3)}%;width:${(width * 100).toFixed(3)}%;top:${frame.depth * FRAME}px`,
+    };
+    return tag("div", attributes, `${tag("span", {}, escaped(frame.name))} ${tag("small", {}, timeText(frame.time))}`);
   }
 }

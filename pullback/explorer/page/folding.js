@@ -25,13 +25,15 @@ export class FoldedRows {
   // ---- folding
 
   refold() {
-    const { pane } = this, chosen = this.visible[pane.cursor];
+    const { pane } = this;
+    const chosen = this.visible[pane.cursor];
     this.visible = this.unfolded();
     if (chosen !== undefined) pane.cursor = this.slotOfIndex(chosen);
   }
 
   unfolded() {
-    const { stage } = this, visible = [];
+    const { stage } = this;
+    const visible = [];
     for (let index = 0; index < stage.rows.length; index++) {
       visible.push(index);
       if (stage.closed[index]) index += stage.span(index);
@@ -51,9 +53,12 @@ export class FoldedRows {
     later();
   }
 
+  /** Forward and backward stay open while there is anything else to fold. */
   foldAll(closed) {
-    this.stage.rows.forEach((row, index) => {
-      if (row.span) this.stage.closed[index] = Number(closed);
+    const { rows, closed: now } = this.stage;
+    const others = rows.some((row, index) => row.span && row.head !== "part" && !now[index]);
+    rows.forEach((row, index) => {
+      if (row.span && !(closed && others && row.head === "part")) now[index] = Number(closed);
     });
     this.refold();
     later();
@@ -73,7 +78,8 @@ export class FoldedRows {
 
   /** Where a row is among the visible ones, or the heading that hides it. */
   slotOfIndex(index) {
-    let low = 0, high = this.visible.length - 1;
+    let low = 0;
+    let high = this.visible.length - 1;
     while (low < high) {
       const middle = (low + high + 1) >> 1;
       if (this.visible[middle] <= index) low = middle;
@@ -110,7 +116,8 @@ export class FoldedRows {
   /** How a visible row is related to what is pointed at; a folded one speaks for what it hides. */
   strength(slot) {
     if (!related) return 0;
-    const place = this.placeOf(slot), index = this.visible[slot];
+    const place = this.placeOf(slot);
+    const index = this.visible[slot];
     let best = strengthAt(place);
     if (!this.stage.closed || !this.stage.closed[index]) return best;
     const end = place + this.stage.span(index);

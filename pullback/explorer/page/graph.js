@@ -7,12 +7,13 @@ import { codeHtml, plainText, roleClass, spokenText } from "./rows.js";
 import { later, state } from "./state.js";
 import { foreignNames } from "./syntax.js";
 import { rowTarget } from "./targets.js";
-import { escaped, grouped, plural } from "./text.js";
+import { classes, escaped, grouped, plural, tag } from "./text.js";
 
 export const MOST_NODES = 150;
-const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, longest: 26 };
+const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, longest: 26, firstLine: 15.5, secondLine: 29 };
 const GAPS = { across: 14, down: 30, bend: 6 };
 const MARGIN_AROUND = 14;
+const FEW_ARGUMENTS = 12;
 const LEAST_SCALE = 0.62; // letters stay readable; what is wider scrolls
 
 /** Why a pane has no graph, in words; null if it has one. */
@@ -23,7 +24,8 @@ export function graphRefusal(pane) {
   return tooMany(nodes);
 }
 
-const tooMany = (nodes) => `A graph has at most ${MOST_NODES} nodes, and ${grouped(nodes)} rows are shown here. Fold some of them first: z folds all.`;
+const tooMany = (nodes) =>
+  `A graph has at most ${MOST_NODES} nodes, and ${grouped(nodes)} rows are shown here. Fold some of them first: z folds all.`;
 
 export class GraphView extends FoldedRows {
   constructor(pane) {
@@ -44,9 +46,12 @@ export class GraphView extends FoldedRows {
     later();
   }
 
-  /** Arguments stand near their uses, so their heading is open if there is room. */
+  /** A few arguments stand near their uses; many of them stay one node. */
   unfolded() {
-    const { stage } = this, folded = super.unfolded(), closed = folded.filter((index) => stage.rows[index].head === "args" && stage.closed[index]);
+    const { stage } = this;
+    const folded = super.unfolded();
+    const few = (index) => stage.rows[index].head === "args" && stage.span(index) <= FEW_ARGUMENTS;
+    const closed = folded.filter((index) => few(index) && stage.closed[index]);
     const all = folded.length + closed.reduce((sum, index) => sum + stage.span(index), 0);
     if (all > MOST_NODES) return folded;
     for (const index of closed) stage.closed[index] = 0;
@@ -59,7 +64,8 @@ export class GraphView extends FoldedRows {
 
   /** Open headings are not drawn: the cursor passes over them. */
   step(slot, by) {
-    const direction = Math.sign(by), left = [...this.nodes].sort((a, b) => a - b);
+    const direction = Math.sign(by);
+    const left = [...this.nodes].sort((a, b) => a - b);
     const ahead = direction > 0 ? left.filter((node) => node > slot) : left.filter((node) => node < slot).reverse();
     return ahead.length ? ahead[Math.min(ahead.length, Math.abs(by)) - 1] : this.nodeAt.has(slot) ? slot : left[0];
   }
@@ -93,7 +99,9 @@ export class GraphView extends FoldedRows {
       this.drawn = key;
     }
     this.nodes.forEach((slot, node) => {
-      const strength = this.strength(slot), { classList } = this.groups[node], place = this.placeOf(slot);
+      const strength = this.strength(slot);
+      const { classList } = this.groups[node];
+      const place = this.placeOf(slot);
       classList.toggle("here", strength === HERE);
       classList.toggle("near", strength === NEAR);
       classList.toggle("kin", strength > 0 && strength < NEAR);
@@ -127,23 +135,53 @@ export class GraphView extends FoldedRows {
       height: NODE.height,
     }));
     this.edges = edgesOf(this.stage, this);
-    const plan = layOut(sizes, this.edges.map(([from, to]) => [from, to]), GAPS);
-    const width = plan.width + 2 * MARGIN_AROUND, height = plan.height + 2 * MARGIN_AROUND;
+    const plan = layOut(
+      sizes,
+      this.edges.map(([from, to]) => [from, to]),
+      GAPS,
+    );
+    const width = plan.width + 2 * MARGIN_AROUND;
+    const height = plan.height + 2 * MARGIN_AROUND;
     const scale = Math.min(1, Math.max(LEAST_SCALE, (this.body.clientWidth - 4) / width));
-    const lines = plan.paths.map((points, edge) => `<path class="edge${this.edges[edge][2] ? " inside" : ""}" d="${pathOf(points)}"/>`);
+    const lines = plan.paths.map((points, edge) =>
+      tag("path", { class: classes("edge", this.edges[edge][2] && "inside"), d: pathOf(points) }),
+    );
     const boxes = plan.nodes.map((centre, node) => this.nodeHtml(node, centre, sizes[node], labels[node]));
-    this.body.innerHTML = `<svg class="drawing" width="${Math.ceil(width * scale)}" height="${Math.ceil(height * scale)}" viewBox="${-MARGIN_AROUND} ${-MARGIN_AROUND} ${width} ${height}" role="presentation">
-      <g role="presentation">${lines.join("")}</g><g role="presentation">${boxes.join("")}</g></svg>`;
+    const svg = {
+      class: "drawing",
+      width: Math.ceil(width * scale),
+      height: Math.ceil(height * scale),
+      viewBox: [-MARGIN_AROUND, -MARGIN_AROUND, width, height].join(" "),
+      role: "presentation",
+    };
+    const group = (parts) => tag("g", { role: "presentation" }, parts.join(""));
+    this.body.innerHTML = tag("svg", svg, group(lines) + group(boxes));
     this.groups = [...this.body.querySelectorAll(".node")];
     this.lines = [...this.body.querySelectorAll(".edge")];
+    this.body.scrollLeft = (this.body.scrollWidth - this.body.clientWidth) / 2;
   }
 
   nodeHtml(node, centre, size, label) {
-    const slot = this.nodes[node], index = this.visible[slot], row = this.stage.rows[index];
-    const folded = this.stage.span(index) && this.stage.closed[index] ? " folded" : "";
-    return `<g class="node${roleClass(row)}${folded}${row.kept ? " kept" : ""}" id="${this.idOf(node)}" data-slot="${slot}" role="treeitem" aria-label="${escaped(spokenText(this.stage.start + index))}"
-      transform="translate(${(centre.x - size.width / 2).toFixed(1)} ${(centre.y - size.height / 2).toFixed(1)})"><title>${escaped(plainText(this.stage, row))}</title>
-      <rect width="${size.width.toFixed(1)}" height="${size.height}" rx="7"/><text x="${(size.width / 2).toFixed(1)}" y="15.5" class="above">${escaped(label.above)}</text><text x="${(size.width / 2).toFixed(1)}" y="29" class="below">${escaped(label.below)}</text></g>`;
+    const slot = this.nodes[node];
+    const index = this.visible[slot];
+    const row = this.stage.rows[index];
+    const folded = this.stage.span(index) && this.stage.closed[index];
+    const attributes = {
+      class: classes("node", roleClass(row), folded && "folded", row.kept && "kept"),
+      id: this.idOf(node),
+      "data-slot": slot,
+      role: "treeitem",
+      "aria-label": spokenText(this.stage.start + index),
+      transform: `translate(${(centre.x - size.width / 2).toFixed(1)} ${(centre.y - size.height / 2).toFixed(1)})`,
+    };
+    const middle = (size.width / 2).toFixed(1);
+    const parts = [
+      tag("title", {}, escaped(plainText(this.stage, row))),
+      tag("rect", { width: size.width.toFixed(1), height: size.height, rx: 7 }),
+      tag("text", { class: "above", x: middle, y: NODE.firstLine }, escaped(label.above)),
+      tag("text", { class: "below", x: middle, y: NODE.secondLine }, escaped(label.below)),
+    ];
+    return tag("g", attributes, parts.join(""));
   }
 }
 
@@ -151,8 +189,10 @@ export class GraphView extends FoldedRows {
 function nodesOf(stage, visible) {
   const nodes = [];
   visible.forEach((index, slot) => {
-    const row = stage.rows[index], folded = row.span && stage.closed[index];
-    if (row.text !== undefined ? foreignNames(row.text).defined || /\breturn\b/.test(row.text) : !row.head || folded) nodes.push(slot);
+    const row = stage.rows[index];
+    const folded = row.span && stage.closed[index];
+    if (row.text !== undefined ? foreignNames(row.text).defined || /\breturn\b/.test(row.text) : !row.head || folded)
+      nodes.push(slot);
   });
   return nodes;
 }
@@ -162,16 +202,28 @@ function clipped(text) {
 }
 
 function labelOf(stage, index) {
-  const row = stage.rows[index], typed = (row.out || []).map((variable) => stage.vars[variable]);
+  const row = stage.rows[index];
+  const typed = (row.out || []).map((variable) => stage.vars[variable]);
   const type = typed.length === 1 ? String(typed[0][1]) : typed.length ? `${typed.length} values` : "";
   const names = plainNames(stage, row);
   if (row.text !== undefined) {
     const operation = new DOMParser().parseFromString(codeHtml(stage, row, null), "text/html").querySelector(".operation");
-    return { above: operation ? clipped(operation.textContent) : "return", below: clipped(foreignNames(row.text).defined || "") };
+    return {
+      above: operation ? clipped(operation.textContent) : "return",
+      below: clipped(foreignNames(row.text).defined || ""),
+    };
   }
-  if (row.head) return { above: clipped((row.count ? `×${row.count} ` : "") + row.label), below: stage.equations[index] ? plural(stage.equations[index], "equation") : "folded" };
+  if (row.head)
+    return {
+      above: clipped((row.count ? `×${row.count} ` : "") + row.label),
+      below: stage.equations[index] ? plural(stage.equations[index], "equation") : "folded",
+    };
   if (row.arg !== undefined) return { above: clipped(row.arg || "input"), below: clipped(`${names} ${type}`) };
-  if (row.ret) return { above: "results", below: clipped(row.ret.length > 3 ? plural(row.ret.length, "value") : plainText(stage, row).slice(3)) };
+  if (row.ret)
+    return {
+      above: "results",
+      below: clipped(row.ret.length > 3 ? plural(row.ret.length, "value") : plainText(stage, row).slice(3)),
+    };
   return { above: clipped(row.op + (row.trips ? ` ×${row.trips}` : "")), below: clipped(`${names} ${type}`) };
 }
 
@@ -179,14 +231,16 @@ const plainNames = (stage, row) => (row.out ? plainText(stage, { ret: row.out.sl
 
 /** Who uses whose result, as [node, node, whether the second is inside the first]. */
 function edgesOf(stage, view) {
-  const edges = new Map(), { nodes, nodeAt, visible } = view;
+  const edges = new Map();
+  const { nodes, nodeAt, visible } = view;
   const join = (from, to, inside) => {
     if (from === undefined || to === undefined || nodes[from] >= nodes[to]) return;
     edges.set(`${from} ${to}`, [from, to, inside]);
   };
   const textMaker = new Map();
   nodes.forEach((slot, node) => {
-    const index = visible[slot], end = stage.closed[index] ? index + stage.span(index) : index;
+    const index = visible[slot];
+    const end = stage.closed[index] ? index + stage.span(index) : index;
     for (let held = index; held <= end; held++) {
       const row = stage.rows[held];
       for (const atom of [...(row.in || []), ...(row.ret || [])]) {
@@ -199,7 +253,8 @@ function edgesOf(stage, view) {
       if (defined) textMaker.set(defined, node);
     }
     // The inputs of a body that is open hang on the equation that holds it.
-    const row = stage.rows[index], holder = stage.parent[index];
+    const row = stage.rows[index];
+    const holder = stage.parent[index];
     if (row.arg === undefined || holder < 0) return;
     let equation = holder;
     while (equation >= 0 && stage.rows[equation].op === undefined) equation = stage.parent[equation];
@@ -212,7 +267,9 @@ function edgesOf(stage, view) {
 function pathOf(points) {
   let path = `M${points[0].x.toFixed(1)} ${points[0].y.toFixed(1)}`;
   for (let step = 1; step < points.length; step++) {
-    const from = points[step - 1], to = points[step], middle = ((from.y + to.y) / 2).toFixed(1);
+    const from = points[step - 1];
+    const to = points[step];
+    const middle = ((from.y + to.y) / 2).toFixed(1);
     path += `C${from.x.toFixed(1)} ${middle} ${to.x.toFixed(1)} ${middle} ${to.x.toFixed(1)} ${to.y.toFixed(1)}`;
   }
   return path;

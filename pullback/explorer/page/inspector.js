@@ -6,13 +6,27 @@ import { below, firstAbove, reach, startsOf } from "./relations.js";
 import { plainText, shortText } from "./rows.js";
 import { element, state } from "./state.js";
 import { python } from "./syntax.js";
-import { brief, byteText, escaped, grouped, percent, plural, timeText } from "./text.js";
+import { brief, byteText, escaped, grouped, percent, plural, span, tag, timeText } from "./text.js";
 import { valuesHtml } from "./values.js";
 
 const LONGEST_CHAIN = 12;
+const MOST_RUNS = 40; // rows of a frame that are listed
 
 /** A button that leads to a row. */
-const goTo = (place, html, classes = "") => `<button data-go="${place}" class="${classes}">${html}</button>`;
+const goTo = (place, html, name) => tag("button", { "data-go": place, class: name }, html);
+const link = (place) => goTo(place, codeOf(place), "link");
+const codeOf = (place) => tag("code", {}, escaped(shortText(model.stageAt(place), model.rowAt[place])));
+
+const soft = (text) => span("soft", escaped(text));
+const aside = (text) => tag("p", { class: "soft" }, text);
+const paragraph = (html, name) => (html ? tag("p", { class: name }, html) : "");
+const heading = (text, name) => tag("h3", { class: name }, escaped(text));
+const list = (items) => tag("ol", {}, items.join(""));
+const sections = (...contents) => contents.map((html) => tag("section", {}, html)).join("");
+
+/** Facts as names and what is known of them. */
+const factsHtml = (facts) =>
+  tag("dl", {}, facts.map(([what, html]) => tag("dt", {}, escaped(what)) + tag("dd", {}, html)).join(""));
 
 export function describe(target) {
   const details = element("details");
@@ -33,80 +47,101 @@ export const describeAgain = () => describe(state.kept || state.pointed);
 // ---- nothing chosen
 
 function storyHtml() {
-  const rows = model.stages.filter((stage) => stage.kind !== "source").map((stage) => {
-    const flops = stage.flops || (stage.backend && stage.backend.flops) || 0;
-    const peak = (stage.peak && stage.peak[1]) || (stage.backend && (stage.backend.peak || stage.backend.temp)) || 0;
-    const cells = [stage.name, stage.count === undefined ? "" : grouped(stage.count), brief(flops), peak ? byteText(peak) : ""];
-    return `<tr>${cells.map((cell) => `<td>${escaped(cell)}</td>`).join("")}<td class="words">${escaped((stage.deltas || []).join(" "))}</td></tr>`;
-  });
-  return `<section tabindex="-1"><table><thead><tr><th>What each step did</th><th>equations</th><th>FLOPs</th><th>peak</th><th></th></tr></thead><tbody>${rows.join("")}</tbody></table></section>`;
+  const names = ["What each step did", "equations", "FLOPs", "peak", ""];
+  const head = tag("tr", {}, names.map((name) => tag("th", {}, name)).join(""));
+  const rows = model.stages.filter((stage) => stage.kind !== "source").map(storyRow);
+  const table = tag("table", {}, tag("thead", {}, head) + tag("tbody", {}, rows.join("")));
+  return tag("section", { tabindex: -1 }, table);
+}
+
+function storyRow(stage) {
+  const backend = stage.backend || {};
+  const peak = (stage.peak && stage.peak[1]) || backend.peak || backend.temp;
+  const count = stage.count === undefined ? "" : grouped(stage.count);
+  const cells = [stage.name, count, brief(stage.flops || backend.flops), peak ? byteText(peak) : ""];
+  const words = tag("td", { class: "words" }, escaped((stage.deltas || []).join(" ")));
+  return tag("tr", {}, cells.map((cell) => tag("td", {}, escaped(cell))).join("") + words);
 }
 
 // ---- a row
 
 function rowDetails(place) {
-  const stage = model.stageAt(place), row = model.rowAt[place], index = place - stage.start, chain = chainOf(place);
-  const facts = factsOf(stage, row, index).map(([what, html]) => `<dt>${what}</dt><dd>${html}</dd>`).join("");
-  const into = row.into === undefined ? "" : `<p>The same as an ${goTo(model.placeOfId.get(row.into), "earlier equation", "link")}: done once.</p>`;
-  const found = model.data.find && model.data.find.row === row.id ? `<p><b class="bad">${escaped(model.data.find.text)}</b></p>` : "";
-  return `<section><h3>${escaped(stage.name)}</h3><p class="equation">${escaped(plainText(stage, row))}</p>${found}${
-    row.note ? `<p>${escaped(row.note)}</p>` : ""}${into}<dl>${facts}</dl></section>
-    <section><h3>Where it comes from</h3><ol>${chain.map((at) => chainItem(at, at === place)).join("")}</ol>${descendantsHtml(place)}</section>
-    <section>${ruleHtml(place, chain)}</section>`;
+  const stage = model.stageAt(place);
+  const row = model.rowAt[place];
+  const chain = chainOf(place);
+  const { find } = model.data;
+  const itself = [
+    heading(stage.name),
+    paragraph(escaped(plainText(stage, row)), "equation"),
+    find && find.row === row.id ? paragraph(tag("b", { class: "bad" }, escaped(find.text))) : "",
+    paragraph(escaped(row.note || "")),
+    row.into === undefined ? "" : paragraph(mergedHtml(row)),
+    factsHtml(factsOf(stage, row, place - stage.start)),
+  ];
+  const origin = heading("Where it comes from") + list(chain.map((at) => chainItem(at, at === place)));
+  return sections(itself.join(""), origin + descendantsHtml(place), ruleHtml(place, chain));
 }
 
+const mergedHtml = (row) => `The same as an ${goTo(model.placeOfId.get(row.into), "earlier equation", "link")}: done once.`;
+
 function factsOf(stage, row, index) {
-  const facts = [], soft = (text) => ` <span class="soft">${escaped(text)}</span>`, { flops, bytes, time } = stage.figures;
+  const facts = [];
   const add = (what, html) => facts.push([what, html]);
-  if (row.role in ROLE_WORDS) add("origin", `<span class="tag is-${row.role}">${ROLE_WORDS[row.role]}</span>`);
+  const { flops, bytes, time } = stage.figures;
+  if (row.role in ROLE_WORDS) add("origin", span(`tag is-${row.role}`, ROLE_WORDS[row.role]));
   if (row.value) add("values", valuesHtml(row));
-  if (stage.kind === "source") {
-    for (const metric of ["flops", "time"]) {
-      for (const compared of comparedStages()) {
-        const amount = lineCosts(compared, metric).sums.get(row.id);
-        if (amount) add(`${METRICS[metric].name}, ${escaped(compared.name)}`, escaped(METRICS[metric].full(amount)));
-      }
-    }
-  }
+  if (model.deadLines.has(row.id)) add("use", "no result needs what this line computes");
+  if (stage.kind === "source") facts.push(...lineFacts(row));
   if (flops[index] || bytes[index]) {
-    add("FLOPs", grouped(flops[index]) + (stage.flops ? soft(`${percent(flops[index], stage.flops)} of this stage`) : ""));
-    add("bytes moved", escaped(byteText(bytes[index])) + (bytes[index] ? soft(`${(flops[index] / bytes[index]).toFixed(2)} FLOPs a byte`) : ""));
+    add("FLOPs", `${grouped(flops[index])} ${stage.flops ? soft(`${percent(flops[index], stage.flops)} of this stage`) : ""}`);
+    const intensity = bytes[index] ? soft(`${(flops[index] / bytes[index]).toFixed(2)} FLOPs a byte`) : "";
+    add("bytes moved", `${byteText(bytes[index])} ${intensity}`);
   }
   if (time[index]) {
     const rate = flops[index] ? soft(`${brief(flops[index] / time[index])} FLOPs a second`) : "";
-    add("measured time", escaped(timeText(time[index])) + rate);
+    add("measured time", `${timeText(time[index])} ${rate}`);
   }
   if (row.times) add("runs", plural(row.times, "time"));
-  if (row.live !== undefined) add("live memory", memoryHtml(stage, row, soft));
-  if (row.kept) add("kept for", keptHtml(stage, row, soft));
-  if (row.donated !== undefined && row.donated !== false) add("memory", donationHtml(row));
-  if (row.shard) add("sharding", `<code>${escaped(row.shard)}</code>`);
+  if (row.live !== undefined) add("live memory", memoryHtml(stage, row));
+  if (row.kept) add("kept for", keptHtml(stage, row));
+  if (row.donated) add("memory", donationHtml(row));
+  if (row.shard) add("sharding", tag("code", {}, escaped(row.shard)));
   if (row.head) add("holds", plural(stage.equations[index], "equation"));
   return facts;
 }
 
-function memoryHtml(stage, row, soft) {
+/** What a source line costs in the stages that are compared. */
+function lineFacts(row) {
+  const facts = [];
+  for (const metric of ["flops", "time"]) {
+    for (const stage of comparedStages()) {
+      const amount = lineCosts(stage, metric).sums.get(row.id);
+      if (amount) facts.push([`${METRICS[metric].name}, ${stage.name}`, escaped(METRICS[metric].full(amount))]);
+    }
+  }
+  return facts;
+}
+
+function memoryHtml(stage, row) {
   const held = row.held ? soft(`${byteText(row.held)} of it waiting for the backward pass`) : "";
-  return escaped(byteText(row.live)) + held + (stage.peak && stage.peak[0] === row.id ? " <b>the peak</b>" : "");
+  return `${byteText(row.live)} ${held} ${stage.peak && stage.peak[0] === row.id ? "<b>the peak</b>" : ""}`;
 }
 
 /** Which equations of the backward pass use what is kept. */
-function keptHtml(stage, row, soft) {
+function keptHtml(stage, row) {
   const kept = new Set(Array.isArray(row.kept) ? row.kept.map((position) => row.out[position]) : row.out);
   const users = [];
   stage.rows.forEach((user, index) => {
     if (user.role === "cotangent" && (user.in || []).some((atom) => kept.has(atom))) users.push(stage.start + index);
   });
   if (!users.length) return "the backward pass";
-  const told = users.slice(0, 2).map((place) => goTo(place, `<code>${escaped(shortText(stage, model.rowAt[place]))}</code>`, "link")).join("; ");
-  return told + (users.length > 2 ? soft(`and ${users.length - 2} more`) : "");
+  return users.slice(0, 2).map(link).join("; ") + (users.length > 2 ? soft(` and ${users.length - 2} more`) : "");
 }
 
 /** An input that is given away, or an equation whose result takes the memory of one. */
 function donationHtml(row) {
   const from = typeof row.donated === "number" ? model.placeOfId.get(row.donated) : undefined;
-  if (from === undefined) return "donated: a result may take its place";
-  return `taken from ${goTo(from, `<code>${escaped(shortText(model.stageAt(from), model.rowAt[from]))}</code>`, "link")}, which is donated`;
+  return from === undefined ? "donated: a result may take its place" : `taken from ${link(from)}, which is donated`;
 }
 
 // ---- its relations
@@ -125,11 +160,16 @@ function ruleOf(place) {
 }
 
 function chainItem(place, itself) {
-  const stage = model.stageAt(place), row = model.rowAt[place], rule = ruleOf(place);
-  const line = stage.kind === "source" && row.line ? `<span>${escaped(row.line)}: </span>` : "";
-  const by = rule ? ` <span>by ${escaped(rule.name)}</span>` : "";
-  return `<li>${goTo(place, `<span>${escaped(stage.name)}</span><code>${line}${escaped(shortText(stage, row))}${by}</code>`, itself ? "itself" : "")}</li>`;
+  const stage = model.stageAt(place);
+  const row = model.rowAt[place];
+  const rule = ruleOf(place);
+  const line = stage.kind === "source" && row.line ? tag("span", {}, `${escaped(row.line)}: `) : "";
+  const by = rule ? ` ${tag("span", {}, `by ${escaped(rule.name)}`)}` : "";
+  return stageItem(stage, place, line + escaped(shortText(stage, row)) + by, itself && "itself");
 }
+
+const stageItem = (stage, place, code, name) =>
+  tag("li", {}, goTo(place, tag("span", {}, escaped(stage.name)) + tag("code", {}, code), name || ""));
 
 function descendantsHtml(place) {
   const byStage = new Map();
@@ -139,36 +179,46 @@ function descendantsHtml(place) {
     byStage.get(stage).push(found);
   }
   if (!byStage.size) return "";
-  const items = [...byStage].sort(([a], [b]) => a.number - b.number).map(([stage, places]) => {
-    places.sort((a, b) => a - b);
-    const count = places.length > 1 ? `<span>${grouped(places.length)}: </span>` : "";
-    const text = places.slice(0, 3).map((at) => shortText(stage, model.rowAt[at])).join("; ");
-    return `<li>${goTo(places[0], `<span>${escaped(stage.name)}</span><code>${count}${escaped(text)}</code>`)}</li>`;
-  });
-  return `<h3 class="second">What became of it</h3><ol>${items.join("")}</ol>`;
+  const inOrder = [...byStage].sort(([a], [b]) => a.number - b.number);
+  return heading("What became of it", "second") + list(inOrder.map(([stage, places]) => descendantItem(stage, places)));
+}
+
+function descendantItem(stage, places) {
+  places.sort((a, b) => a - b);
+  const count = places.length > 1 ? tag("span", {}, `${grouped(places.length)}: `) : "";
+  const first = places.slice(0, 3).map((place) => shortText(stage, model.rowAt[place]));
+  return stageItem(stage, places[0], count + escaped(first.join("; ")));
 }
 
 function ruleHtml(place, chain) {
   const ruled = [...chain].reverse().find((at) => ruleOf(at));
   if (ruled === undefined) {
-    return `<h3>The rule</h3><p class="soft">${chain.length > 1 ? "Carried over as it is." : "This is where it starts."}</p>`;
+    return heading("The rule") + aside(chain.length > 1 ? "Carried over as it is." : "This is where it starts.");
   }
-  const rule = ruleOf(ruled), stage = ruled === place ? "" : `${escaped(model.stageAt(ruled).name)} · `;
-  return `<h3>The rule: ${escaped(rule.name)}</h3><p class="soft">${stage}${rule.at ? `<code>${escaped(rule.at)}</code>` : ""}</p><pre>${python(rule.text || "")}</pre>`;
+  const rule = ruleOf(ruled);
+  const where = [ruled === place ? "" : escaped(model.stageAt(ruled).name), rule.at ? tag("code", {}, escaped(rule.at)) : ""];
+  const source = tag("pre", {}, python(rule.text || ""));
+  return heading(`The rule: ${rule.name}`) + aside(where.filter(Boolean).join(" · ")) + source;
 }
 
 // ---- a frame of the flame graph
 
 function frameDetails(frame) {
-  const total = model.flame.total, facts = [["time", `${escaped(timeText(frame.time) || "0 s")} <span class="soft">${percent(frame.time, total)} of all</span>`]];
-  facts.push(["by itself", `${escaped(timeText(frame.own) || "0 s")} <span class="soft">${percent(frame.own, total)}</span>`]);
+  const { total, name } = model.flame;
+  const facts = [
+    ["time", `${timeText(frame.time) || "0 s"} ${soft(`${percent(frame.time, total)} of all`)}`],
+    ["by itself", `${timeText(frame.own) || "0 s"} ${soft(percent(frame.own, total))}`],
+  ];
   const flops = frame.starts.reduce((sum, place) => sum + (model.rowAt[place].flops || 0), 0);
-  if (flops) facts.push(["FLOPs", `${grouped(flops)}${frame.time ? ` <span class="soft">${brief(flops / frame.time)} a second</span>` : ""}`]);
-  const items = frame.starts.slice(0, 40).map((place) => chainItem(place, false)).join("");
-  const more = frame.starts.length > 40 ? `<p class="soft">and ${frame.starts.length - 40} more</p>` : "";
-  const origin = frame.starts.length ? chainOf(frame.starts[0]) : [];
-  return `<section><h3>${escaped(model.flame.name)}</h3><p class="equation">${escaped(frame.name)}</p><dl>${facts.map(([what, html]) => `<dt>${what}</dt><dd>${html}</dd>`).join("")}</dl></section>
-    <section><h3>What runs in it</h3><ol>${items}</ol>${more || (items ? "" : '<p class="soft">Nothing of the Program: this is time of the machine around it.</p>')}</section>
-    <section>${origin.length ? `<h3>Where it comes from</h3><ol>${origin.map((at) => chainItem(at, false)).join("")}</ol>` : ""}</section>`;
+  if (flops) facts.push(["FLOPs", `${grouped(flops)} ${frame.time ? soft(`${brief(flops / frame.time)} a second`) : ""}`]);
+  const items = frame.starts.slice(0, MOST_RUNS).map((place) => chainItem(place, false));
+  const more = frame.starts.length - items.length;
+  let inside = list(items) + (more ? aside(`and ${more} more`) : "");
+  if (!items.length) inside = aside("Nothing of the Program: this is time of the machine around it.");
+  const origin = items.length ? chainOf(frame.starts[0]).map((at) => chainItem(at, false)) : [];
+  return sections(
+    heading(name) + paragraph(escaped(frame.name), "equation") + factsHtml(facts),
+    heading("What runs in it") + inside,
+    origin.length ? heading("Where it comes from") + list(origin) : "",
+  );
 }
-

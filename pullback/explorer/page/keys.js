@@ -61,13 +61,18 @@ function toggleFlame() {
 }
 
 const KEYS = {
-  ArrowDown: steps(1), j: steps(1),
-  ArrowUp: steps(-1), k: steps(-1),
-  PageDown: pages(1), PageUp: pages(-1),
+  ArrowDown: steps(1),
+  j: steps(1),
+  ArrowUp: steps(-1),
+  k: steps(-1),
+  PageDown: pages(1),
+  PageUp: pages(-1),
   Home: (pane) => moveCursor(pane, pane.view.step(pane.cursor, -Infinity)),
   End: (pane) => moveCursor(pane, pane.view.step(pane.cursor, Infinity)),
-  ArrowRight: toPane(1), l: toPane(1),
-  ArrowLeft: toPane(-1), h: toPane(-1),
+  ArrowRight: toPane(1),
+  l: toPane(1),
+  ArrowLeft: toPane(-1),
+  h: toPane(-1),
   "Shift ArrowRight": (pane) => movePane(pane, 1),
   "Shift ArrowLeft": (pane) => movePane(pane, -1),
   Enter: (pane) => pane.view.size && keep(pane.view.targetOf(pane.cursor), pane),
@@ -114,7 +119,9 @@ function onKey(event) {
   if (event.target === element("find")) return whileTyping(event);
   if (event.target.tagName === "SELECT") return;
   if (event.target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
-  const pane = state.active, digit = "1234567890".indexOf(event.key), arrow = event.shiftKey && event.key.startsWith("Arrow");
+  const pane = state.active;
+  const digit = "1234567890".indexOf(event.key);
+  const arrow = event.shiftKey && event.key.startsWith("Arrow");
   const action = KEYS[arrow ? `Shift ${event.key}` : event.key];
   if (action) action(pane);
   else if (digit >= 0 && stagesShown()[digit]) togglePane(stagesShown()[digit].id);

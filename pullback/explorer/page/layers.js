@@ -14,7 +14,13 @@ const MOST_BENDS = 3000; // beyond, long edges are drawn straight through
  *  @returns {nodes: [{x, y}] (centres), paths: [[{x, y}]] by edge, width, height} */
 export function layOut(sizes, edges, gaps) {
   const layerOf = assignLayers(sizes.length, edges);
-  const points = sizes.map((size, node) => ({ width: size.width, height: size.height, layer: layerOf[node], up: [], down: [] }));
+  const points = sizes.map((size, node) => ({
+    width: size.width,
+    height: size.height,
+    layer: layerOf[node],
+    up: [],
+    down: [],
+  }));
   const routes = routeEdges(points, edges, gaps);
   const layers = [];
   for (const point of points) (layers[point.layer] ||= []).push(point);
@@ -25,7 +31,9 @@ export function layOut(sizes, edges, gaps) {
 
 /** The longest path from a start; what nothing leads to stands just above its first use. */
 function assignLayers(count, edges) {
-  const layer = new Array(count).fill(0), first = new Array(count).fill(Infinity), starts = new Array(count).fill(true);
+  const layer = new Array(count).fill(0);
+  const first = new Array(count).fill(Infinity);
+  const starts = new Array(count).fill(true);
   for (const [from, to] of [...edges].sort((a, b) => a[0] - b[0])) {
     layer[to] = Math.max(layer[to], layer[from] + 1);
     starts[to] = false;
@@ -120,12 +128,15 @@ function finished(points, layers, routes, gaps) {
     for (const point of layer) point.y = y + height / 2;
     y += height + gaps.down;
   }
-  const all = layers.flat(), left = Math.min(...all.map((point) => point.x - point.width / 2));
+  const all = layers.flat();
+  const left = Math.min(...all.map((point) => point.x - point.width / 2));
   for (const point of all) point.x -= left;
   const width = Math.max(...all.map((point) => point.x + point.width / 2));
-  const paths = routes.map((route) => route.map(({ x, y: height }, step) => ({
-    x,
-    y: height + (step === 0 ? route[0].height / 2 : step === route.length - 1 ? -route[step].height / 2 : 0),
-  })));
+  const paths = routes.map((route) =>
+    route.map(({ x, y: height }, step) => ({
+      x,
+      y: height + (step === 0 ? route[0].height / 2 : step === route.length - 1 ? -route[step].height / 2 : 0),
+    })),
+  );
   return { nodes: points.map(({ x, y: height }) => ({ x, y: height })), paths, width, height: y - gaps.down };
 }

@@ -35,7 +35,13 @@ export const paneOf = (id) => state.panes.find((pane) => pane.stage.id === id);
 
 export function openPanes(ids) {
   for (const pane of state.panes) pane.box.remove();
-  state.panes = ids.map((id) => new Pane(stagesShown().find((stage) => stage.id === id), actions));
+  state.panes = ids.map(
+    (id) =>
+      new Pane(
+        stagesShown().find((stage) => stage.id === id),
+        actions,
+      ),
+  );
   state.active = state.panes[Math.min(1, state.panes.length - 1)];
   arrange();
 }
@@ -56,7 +62,8 @@ export function togglePane(id) {
   const position = state.panes.findIndex((pane) => pane.stage.id === id);
   if (position >= 0) {
     if (state.panes.length === 1) return;
-    const [gone] = state.panes.splice(position, 1), focused = gone.box.contains(document.activeElement);
+    const [gone] = state.panes.splice(position, 1);
+    const focused = gone.box.contains(document.activeElement);
     gone.box.remove();
     if (state.active === gone) {
       state.active = state.panes[Math.min(position, state.panes.length - 1)];
@@ -64,15 +71,19 @@ export function togglePane(id) {
     }
     return arrange();
   }
-  const order = stagesShown(), rank = (stage) => order.indexOf(stage), stage = order.find((one) => one.id === id);
-  const made = new Pane(stage, actions), before = state.panes.findIndex((pane) => rank(pane.stage) > rank(stage));
+  const order = stagesShown();
+  const rank = (stage) => order.indexOf(stage);
+  const stage = order.find((one) => one.id === id);
+  const made = new Pane(stage, actions);
+  const before = state.panes.findIndex((pane) => rank(pane.stage) > rank(stage));
   state.panes.splice(before < 0 ? state.panes.length : before, 0, made);
   arrange();
   if (state.kept) align(made, made.view.body.clientHeight / 3);
 }
 
 export function movePane(pane, step) {
-  const from = state.panes.indexOf(pane), to = from + step;
+  const from = state.panes.indexOf(pane);
+  const to = from + step;
   if (to < 0 || to >= state.panes.length) return;
   state.panes.splice(from, 1);
   state.panes.splice(to, 0, pane);
@@ -94,7 +105,8 @@ export function reveal(place) {
 
 /** Goes to a row and keeps it. */
 export function go(place) {
-  const pane = reveal(place), target = rowTarget(place);
+  const pane = reveal(place);
+  const target = rowTarget(place);
   if (!sameTarget(state.kept, target)) keep(target, pane);
   pane.focus();
 }
@@ -106,7 +118,8 @@ export function goUp(place) {
 
 /** To the first descendant in a pane, else to the first of all. */
 export function goDown(place) {
-  const children = [...neighbours(below, place)], open = new Set(state.panes.map((pane) => pane.stage));
+  const children = [...neighbours(below, place)];
+  const open = new Set(state.panes.map((pane) => pane.stage));
   const next = children.find((child) => open.has(model.stageAt(child))) ?? children[0];
   if (next !== undefined) go(next);
 }

@@ -12,22 +12,29 @@ const CROWDED = 20;
 const INSET = 3; // pixels
 
 export function drawLinks() {
-  const main = element("panes"), canvas = element("links"), width = main.scrollWidth, height = main.clientHeight;
+  const main = element("panes");
+  const canvas = element("links");
+  const width = main.scrollWidth;
+  const height = main.clientHeight;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   const context = freshCanvas(canvas, width, height);
   if (!related) return;
   context.fillStyle = colour.glow;
   for (let position = 0; position + 1 < state.panes.length; position++) {
-    const left = state.panes[position], right = state.panes[position + 1];
+    const left = state.panes[position];
+    const right = state.panes[position + 1];
     if (left.links && right.links) drawBands(context, main, left, right, pairsOf(left, right));
   }
 }
 
 /** The related rows of two panes of which one came from the other, as pairs of slots. */
 function pairsOf(left, right) {
-  const flipped = left.stage.number > right.stage.number, [earlier, later] = flipped ? [right, left] : [left, right];
-  const pairs = new Map(), first = later.stage.start, end = first + later.stage.rows.length;
+  const flipped = left.stage.number > right.stage.number;
+  const [earlier, later] = flipped ? [right, left] : [left, right];
+  const pairs = new Map();
+  const first = later.stage.start;
+  const end = first + later.stage.rows.length;
   let tried = 0;
   for (let place = first; place < end && tried < MOST_ROWS; place++) {
     if (strengthAt(place) < NEAR) continue;
@@ -43,11 +50,14 @@ function pairsOf(left, right) {
 
 /** The related ancestors of a row in a stage, by way of the stages between. */
 function ancestorsIn(place, stage) {
-  const stack = [place], seen = new Set(), found = [];
+  const stack = [place];
+  const seen = new Set();
+  const found = [];
   while (stack.length) {
     const at = stack.pop();
     for (let edge = above.start[at]; edge < above.start[at + 1]; edge++) {
-      const parent = above.list[edge], number = model.stageNumber[parent];
+      const parent = above.list[edge];
+      const number = model.stageNumber[parent];
       if (seen.has(parent)) continue;
       seen.add(parent);
       if (number === stage.number) {
@@ -59,10 +69,14 @@ function ancestorsIn(place, stage) {
 }
 
 function drawBands(context, main, left, right, pairs) {
-  const frame = main.getBoundingClientRect(), shift = main.scrollLeft - frame.left;
-  const from = left.box.getBoundingClientRect().right + shift, to = right.box.getBoundingClientRect().left + shift, middle = (from + to) / 2;
+  const frame = main.getBoundingClientRect();
+  const shift = main.scrollLeft - frame.left;
+  const from = left.box.getBoundingClientRect().right + shift;
+  const to = right.box.getBoundingClientRect().left + shift;
+  const middle = (from + to) / 2;
   const edges = (pane, slot) => {
-    const view = pane.view.body.getBoundingClientRect(), top = view.top - frame.top + pane.view.yOf(slot);
+    const view = pane.view.body.getBoundingClientRect();
+    const top = view.top - frame.top + pane.view.yOf(slot);
     const clamped = (y) => Math.max(view.top - frame.top, Math.min(view.bottom - frame.top, y));
     const [high, low] = [clamped(top + INSET), clamped(top + ROW - INSET)];
     return { high, low, hidden: low - high < 1, above: top < view.top - frame.top };
@@ -72,7 +86,8 @@ function drawBands(context, main, left, right, pairs) {
   let drawn = 0;
   for (const [leftSlot, rightSlot] of pairs) {
     if (drawn > MOST_BANDS) break;
-    const a = edges(left, leftSlot), b = edges(right, rightSlot);
+    const a = edges(left, leftSlot);
+    const b = edges(right, rightSlot);
     if (a.hidden && b.hidden) continue;
     if (a.hidden || b.hidden) {
       const key = b.hidden ? `${leftSlot} to ${b.above}` : `${a.above} to ${rightSlot}`;
@@ -84,7 +99,14 @@ function drawBands(context, main, left, right, pairs) {
     context.moveTo(from, a.high);
     context.bezierCurveTo(middle, a.high, middle, b.high, to, b.high);
     context.lineTo(to, Math.max(b.low, b.high + 1));
-    context.bezierCurveTo(middle, Math.max(b.low, b.high + 1), middle, Math.max(a.low, a.high + 1), from, Math.max(a.low, a.high + 1));
+    context.bezierCurveTo(
+      middle,
+      Math.max(b.low, b.high + 1),
+      middle,
+      Math.max(a.low, a.high + 1),
+      from,
+      Math.max(a.low, a.high + 1),
+    );
     context.fill();
   }
   context.globalAlpha = 1;

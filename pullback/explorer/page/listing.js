@@ -9,7 +9,7 @@ import { later, state } from "./state.js";
 import { ROW, drawStrip, stripScale } from "./strip.js";
 import { python, pythonLines } from "./syntax.js";
 import { rowTarget } from "./targets.js";
-import { escaped } from "./text.js";
+import { classes, escaped, span, tag } from "./text.js";
 
 const BEYOND = 6; // rows above and below the view that are there too
 export const MOST_PRINTED = 6000; // about a hundred sheets
@@ -18,8 +18,10 @@ export class Listing extends FoldedRows {
   constructor(pane) {
     super(pane);
     this.drawn = "";
-    this.box.innerHTML = `<div class="body" tabindex="0" role="tree"><div class="space"></div><div class="layer" role="presentation"></div></div>
-      <canvas class="strip" aria-hidden="true"></canvas>`;
+    const inner = tag("div", { class: "space" }) + tag("div", { class: "layer", role: "presentation" });
+    this.box.innerHTML =
+      tag("div", { class: "body", tabindex: 0, role: "tree" }, inner) +
+      tag("canvas", { class: "strip", "aria-hidden": "true" });
     this.body = this.box.querySelector(".body");
     this.layer = this.box.querySelector(".layer");
     this.strip = this.box.querySelector(".strip");
@@ -41,8 +43,10 @@ export class Listing extends FoldedRows {
     const slot = Math.floor((event.clientY - this.body.getBoundingClientRect().top + this.body.scrollTop) / ROW);
     if (slot < 0 || slot >= this.visible.length) return null;
     const under = document.elementFromPoint(event.clientX, event.clientY) || event.target;
-    const token = under.closest(".variable"), { stage } = this;
-    let place = this.placeOf(slot), variable = null;
+    const token = under.closest(".variable");
+    const { stage } = this;
+    let place = this.placeOf(slot);
+    let variable = null;
     if (token && stage.kind === "program") {
       variable = { stage, name: Number(token.dataset.variable) };
       if (stage.makerOf[variable.name] >= 0) place = stage.start + stage.makerOf[variable.name];
@@ -53,7 +57,8 @@ export class Listing extends FoldedRows {
 
   /** @param y where in the view it shall stand; without it, the view moves as little as it must */
   show(slot, y) {
-    const height = this.body.clientHeight, top = slot * ROW;
+    const height = this.body.clientHeight;
+    const top = slot * ROW;
     if (y !== undefined) this.body.scrollTop = top - Math.max(0, Math.min(y, height - 2 * ROW));
     else if (top < this.body.scrollTop + ROW) this.body.scrollTop = top - 2 * ROW;
     else if (top > this.body.scrollTop + height - 2 * ROW) this.body.scrollTop = top - height + 3 * ROW;
@@ -71,7 +76,8 @@ export class Listing extends FoldedRows {
   // ---- drawing
 
   render() {
-    const top = this.body.scrollTop, height = this.body.clientHeight;
+    const top = this.body.scrollTop;
+    const height = this.body.clientHeight;
     this.renderRows(Math.max(0, Math.floor(top / ROW) - BEYOND), Math.min(this.size, Math.ceil((top + height) / ROW) + BEYOND));
     drawStrip(this, this.strip);
   }
@@ -101,28 +107,49 @@ export class Listing extends FoldedRows {
   }
 
   rowHtml(slot) {
-    const { stage } = this, index = this.visible[slot], row = stage.rows[index], folds = stage.span(index) > 0;
-    const level = stage.depth[index] + 1, size = stage.siblings.get(stage.parent[index]);
-    const aria = `aria-level="${level}" aria-posinset="${stage.sibling[index]}" aria-setsize="${size}"${folds ? ` aria-expanded="${!stage.closed[index]}"` : ""}`;
-    const variable = state.pointed && state.pointed.variable, on = variable && variable.stage === stage ? variable.name : null;
+    const { stage } = this;
+    const index = this.visible[slot];
+    const row = stage.rows[index];
+    const variable = state.pointed && state.pointed.variable;
+    const on = variable && variable.stage === stage ? variable.name : null;
+    const attributes = {
+      class: classes(
+        model.deadLines.has(row.id) ? "is-dead" : roleClass(row),
+        row.head && "heading",
+        row.head === "part" && "part",
+      ),
+      "aria-level": stage.depth[index] + 1,
+      "aria-posinset": stage.sibling[index],
+      "aria-setsize": stage.siblings.get(stage.parent[index]),
+      "aria-expanded": stage.span(index) ? String(!stage.closed[index]) : undefined,
+    };
     const cells = stage.kind === "source" ? this.sourceCells(row, index) : cellsHtml(stage, index, on);
-    return this.wrapped(slot, row, `${roleClass(row)}${row.head ? ` heading${row.head === "part" ? " part" : ""}` : ""}`, aria, cells);
+    return this.wrapped(slot, row, attributes, cells);
   }
 
-  wrapped(slot, row, classes, aria, cells) {
-    const place = this.placeOf(slot), strength = this.strength(slot);
-    const relation = strength === HERE ? " here" : strength === NEAR ? " near" : strength ? " kin" : "";
-    const hit = state.hits && state.hits.set.has(place) ? " hit" : "";
-    const cursor = this.pane === state.active && slot === this.pane.cursor ? " cursor" : "";
-    const kept = state.kept && state.kept.place === place;
-    return `<div class="row${classes}${relation}${hit}${cursor}" id="${this.idOf(slot)}" role="treeitem" aria-selected="${Boolean(kept)}" ${aria}
-      aria-label="${escaped(spokenText(place))}"${row.note ? ` title="${escaped(row.note)}"` : ""}>${cells}</div>`;
+  wrapped(slot, row, attributes, cells) {
+    const place = this.placeOf(slot);
+    const strength = this.strength(slot);
+    const names = classes(
+      "row",
+      attributes.class,
+      strength === HERE ? "here" : strength === NEAR ? "near" : strength && "kin",
+      state.hits && state.hits.set.has(place) && "hit",
+      this.pane === state.active && slot === this.pane.cursor && "cursor",
+    );
+    const common = {
+      id: this.idOf(slot),
+      role: "treeitem",
+      "aria-selected": String(Boolean(state.kept && state.kept.place === place)),
+      "aria-label": spokenText(place),
+      title: row.note,
+    };
+    return tag("div", { ...attributes, ...common, class: names }, cells);
   }
 
   sourceCells(row, index) {
     this.coloured ||= pythonLines(this.stage.rows);
-    const columns = model.costs ? model.costs.columns.slice(-1) : [];
-    return `<span class="lineno">${escaped(row.line || "")}</span><span class="code">${this.coloured[index]}</span>${lineFigures(columns, row)}`;
+    return lineCells(row, this.coloured[index], model.costs ? model.costs.columns.slice(-1) : []);
   }
 
   // ---- the strip scrolls too
@@ -152,12 +179,16 @@ function donationsOf(stage) {
   return found.length ? found : false;
 }
 
-function lineFigures(columns, row) {
-  if (state.metric === "none") return "";
-  return columns.map((stage) => {
-    const { sums, most } = lineCosts(stage, lineMetric()), amount = sums.get(row.id) || 0;
-    return figureHtml(amount, most, METRICS[lineMetric()].short(amount));
-  }).join("");
+/** The cells of a source line, with what it costs in some stages. */
+function lineCells(row, code, columns) {
+  const figures = state.metric === "none" ? [] : columns.map((stage) => lineFigure(stage, row));
+  return span("lineno", escaped(row.line || "")) + span("code", code) + figures.join("");
+}
+
+function lineFigure(stage, row) {
+  const { sums, most } = lineCosts(stage, lineMetric());
+  const amount = sums.get(row.id) || 0;
+  return figureHtml(amount, most, METRICS[lineMetric()].short(amount));
 }
 
 /** The pane of costs lists source lines: its rows are indices of rows of the source. */
@@ -198,8 +229,7 @@ export class CostListing extends Listing {
 
   rowHtml(slot) {
     const row = model.source.rows[this.visible[slot]];
-    const aria = `aria-level="1" aria-posinset="${slot + 1}" aria-setsize="${this.size}"`;
-    const cells = `<span class="lineno">${escaped(row.line || "")}</span><span class="code">${python(row.text.trim())}</span>${lineFigures(this.stage.columns, row)}`;
-    return this.wrapped(slot, row, "", aria, cells);
+    const attributes = { "aria-level": 1, "aria-posinset": slot + 1, "aria-setsize": this.size };
+    return this.wrapped(slot, row, attributes, lineCells(row, python(row.text.trim()), this.stage.columns));
   }
 }

@@ -23,12 +23,13 @@ const PANE_WIDTH = 345; // pixels that a pane needs
 
 /** The panes that are open at first: few and wide ones, as many as there is room for. */
 function firstPanes() {
-  const stages = model.stages.map((stage) => stage.id), usual = USUAL.filter((id) => model.byId.has(id));
+  const stages = model.stages.map((stage) => stage.id);
+  const usual = USUAL.filter((id) => model.byId.has(id));
   const made = model.stages.filter((stage) => stage.kind === "program" && !PLAIN.includes(stage.id)).map((stage) => stage.id);
   const last = [...usual, ...made].filter((id) => made.includes(id)).pop(); // what the transformations came to
   if (last !== undefined && !usual.includes(last)) usual.push(last);
   const room = state.embedded ? 2 : Math.max(2, Math.min(4, Math.floor((innerWidth - 20) / PANE_WIDTH)));
-  const wished = state.embedded ? [...new Set([usual[0], last].filter(Boolean))] : usual.slice(0, room);
+  const wished = usual.length > room ? [...usual.slice(0, room - 1), last ?? usual[room - 1]] : usual;
   const chosen = [...new Set([...wished, ...stages])].slice(0, Math.max(2, wished.length));
   return chosen.sort((a, b) => stages.indexOf(a) - stages.indexOf(b));
 }
@@ -65,7 +66,9 @@ function open() {
   followSystem();
   followPrinting();
   window.explorer = { state, model, ready: false };
-  requestAnimationFrame(() => requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })));
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })),
+  );
 }
 
 try {

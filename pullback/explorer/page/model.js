@@ -53,6 +53,7 @@ class Model {
       });
     }
     this.source = this.stages.find((stage) => stage.kind === "source") || null;
+    this.deadLines = deadLines(this.byId.get("base"));
     this.timed = this.stages.some((stage) => stage.rows.some((row) => row.time));
     this.valued = this.stages.some((stage) => stage.values || stage.rows.some((row) => row.value));
   }
@@ -79,7 +80,8 @@ class Stage {
 
   /** Depth and parent of each row, its position among its siblings, and what is folded at first. */
   nest() {
-    const { rows } = this, size = rows.length;
+    const { rows } = this;
+    const size = rows.length;
     this.depth = new Int16Array(size);
     this.parent = new Int32Array(size).fill(-1);
     this.closed = new Uint8Array(size);
@@ -88,9 +90,11 @@ class Stage {
     const open = [];
     for (let index = 0; index < size; index++) {
       while (open.length && index > open[open.length - 1].end) open.pop();
-      const holder = open.length ? open[open.length - 1].index : -1, row = rows[index];
+      const holder = open.length ? open[open.length - 1].index : -1;
+      const row = rows[index];
       this.parent[index] = holder;
-      this.depth[index] = open.filter((held) => rows[held.index].head !== "part").length; // forward and backward stand at the margin
+      // What forward and backward hold stands at the margin too.
+      if (holder >= 0) this.depth[index] = this.depth[holder] + (rows[holder].head === "part" ? 0 : 1);
       this.sibling[index] = (this.siblings.get(holder) || 0) + 1;
       this.siblings.set(holder, this.sibling[index]);
       if (row.span) open.push({ index, end: index + row.span });
@@ -105,7 +109,8 @@ class Stage {
   }
 
   addUp() {
-    const { rows, parent } = this, size = rows.length;
+    const { rows, parent } = this;
+    const size = rows.length;
     this.figures = {};
     for (const name of [...ADDED, ...GREATEST]) {
       const column = (this.figures[name] = new Float64Array(size));
@@ -130,14 +135,16 @@ class Stage {
 
   /** For the strip: rows that compute nothing show the memory of the next one that does, results that of the last. */
   followMemory() {
-    const { rows } = this, size = rows.length;
+    const { rows } = this;
+    const size = rows.length;
     this.liveAt = this.figures.live.slice();
     this.heldAt = this.figures.held.slice();
     const copy = (to, from) => {
       this.liveAt[to] = this.liveAt[from];
       this.heldAt[to] = this.heldAt[from];
     };
-    for (let index = size - 2; index >= 0; index--) if (rows[index].op === undefined && !rows[index].ret) copy(index, index + 1);
+    for (let index = size - 2; index >= 0; index--)
+      if (rows[index].op === undefined && !rows[index].ret) copy(index, index + 1);
     for (let index = 1; index < size; index++) if (rows[index].ret) copy(index, index - 1);
   }
 
@@ -146,7 +153,10 @@ class Stage {
     this.rows.forEach((row, index) => {
       for (const variable of row.out || []) this.makerOf[variable] = index;
     });
-    const lengths = this.vars.slice(0, 4000).map(([, type]) => String(type).length).sort((a, b) => a - b);
+    const lengths = this.vars
+      .slice(0, 4000)
+      .map(([, type]) => String(type).length)
+      .sort((a, b) => a - b);
     this.typeWidth = lengths.length ? Math.min(14, lengths[Math.floor(lengths.length * 0.99)] || 6) + 0.8 : 0;
   }
 
@@ -169,10 +179,18 @@ class Stage {
   }
 }
 
+/** The ids of the source lines of which no result needs anything. */
+function deadLines(base) {
+  const dead = new Set();
+  const needed = new Set();
+  for (const row of base ? base.rows : []) if (row.op !== undefined) (row.role === "dead" ? dead : needed).add(row.line);
+  return new Set([...dead].filter((line) => line !== undefined && !needed.has(line)));
+}
+
 /** Five arguments or more get a heading of their own, which starts folded. */
 function withArgumentHeadings(rows, from, to) {
   const made = [];
-  for (let index = from; index < to; ) {
+  for (let index = from; index < to;) {
     let end = index;
     while (end < to && rows[end].arg !== undefined && !rows[end].span) end++;
     if (end > index) {
@@ -180,7 +198,8 @@ function withArgumentHeadings(rows, from, to) {
       for (; index < end; index++) made.push(rows[index]);
       continue;
     }
-    const row = rows[index], span = row.span || 0;
+    const row = rows[index];
+    const span = row.span || 0;
     const inner = span ? withArgumentHeadings(rows, index + 1, index + 1 + span) : [];
     made.push(inner.length === span ? row : { ...row, span: inner.length });
     for (const held of inner) made.push(held);

@@ -7,7 +7,11 @@ import { model } from "./model.js";
 import { firstAbove } from "./relations.js";
 import { state } from "./state.js";
 
-const DOT = "\u0307", DOT_AFTER = "\u02d9", BAR = "\u0304", PRIME = "\u2032", RAISED_B = "\u1d47";
+const DOT = "\u0307";
+const DOT_AFTER = "\u02d9";
+const BAR = "\u0304";
+const PRIME = "\u2032";
+const RAISED_B = "\u1d47";
 const MARK = { tangent: DOT, cotangent: BAR, residual: PRIME };
 const UNUSED = "_";
 
@@ -16,7 +20,8 @@ const withoutMarks = (name) => name.replace(/[\u0307\u02d9\u0304\u2032\u1d47\u20
 const withoutNumber = (name) => name.replace(/[\u2080-\u2089]/g, "");
 
 function marked(name, role) {
-  const letter = name.slice(0, 1), rest = name.slice(1);
+  const letter = name.slice(0, 1);
+  const rest = name.slice(1);
   if (role === "tangent" && (letter === "i" || letter === "j")) return letter + DOT_AFTER + rest; // they have a dot already
   return letter + (MARK[role] || "") + rest;
 }
@@ -35,7 +40,8 @@ export function mathNames(stage) {
       if (names[variable] === UNUSED) return;
       const name = derivedName(stage, row, index, position);
       if (name === null || name === UNUSED) return;
-      const key = `${enclosing(stage, index)} ${withoutNumber(name)}`, times = (used.get(key) || 0) + 1;
+      const key = `${enclosing(stage, index)} ${withoutNumber(name)}`;
+      const times = (used.get(key) || 0) + 1;
       used.set(key, times);
       names[variable] = times === 1 ? name : withoutNumber(name) + subscript(times);
     });
@@ -46,7 +52,9 @@ export function mathNames(stage) {
 function derivedName(stage, row, index, position) {
   const place = firstAbove(stage.start + index);
   if (place < 0) return null;
-  const parent = model.rowAt[place], before = model.stageAt(place), role = roleOf(row);
+  const parent = model.rowAt[place];
+  const before = model.stageAt(place);
+  const role = roleOf(row);
   if (!parent.out || !parent.out.length || before === stage) return null;
   let of = parent.out[Math.min(position, parent.out.length - 1)];
   if (role === "cotangent" && isTangent(parent)) {
@@ -63,7 +71,8 @@ function derivedName(stage, row, index, position) {
 /** The equation or branch in whose body a row stands: names hold within it. */
 function enclosing(stage, index) {
   let holder = stage.parent[index];
-  while (holder >= 0 && stage.rows[holder].op === undefined && stage.rows[holder].head !== "body") holder = stage.parent[holder];
+  while (holder >= 0 && stage.rows[holder].op === undefined && stage.rows[holder].head !== "body")
+    holder = stage.parent[holder];
   return holder;
 }
 

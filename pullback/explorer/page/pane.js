@@ -6,7 +6,7 @@ import { GraphView, graphRefusal } from "./graph.js";
 import { CostListing, Listing } from "./listing.js";
 import { model } from "./model.js";
 import { announce, later, state } from "./state.js";
-import { brief, byteText, escaped, grouped, timeText } from "./text.js";
+import { brief, byteText, escaped, grouped, tag, timeText } from "./text.js";
 
 const SLIP = 5; // pixels that the mouse may move in a click
 
@@ -21,12 +21,10 @@ export class Pane {
     this.box.dataset.stage = stage.id;
     this.box.dataset.kind = stage.kind;
     this.box.setAttribute("aria-label", stage.name);
-    this.box.innerHTML = `<div class="head" draggable="true"><h2>${escaped(stage.name)}<span>${escaped(stage.by)}</span>
-      <button data-do="graph" title="Graph or rows (g)" aria-label="Graph or rows">${GRAPH_ICON}</button><button data-do="left" title="Move left (Shift ←)" aria-label="Move left">‹</button><button
-      data-do="right" title="Move right (Shift →)" aria-label="Move right">›</button><button data-do="close" title="Hide" aria-label="Hide">×</button></h2>
-      <div class="sums"></div><p class="words"></p></div>${stage.kind === "costs" ? costHeading(stage) : ""}`;
-    if (stage.kind !== "program" && stage.kind !== "text") this.box.querySelector("[data-do=graph]").remove();
-    this.setView(stage.kind === "flame" ? new FlameView(this) : stage.kind === "costs" ? new CostListing(this) : new Listing(this));
+    this.box.innerHTML = headHtml(stage) + (stage.kind === "costs" ? costHeading(stage) : "");
+    this.setView(
+      stage.kind === "flame" ? new FlameView(this) : stage.kind === "costs" ? new CostListing(this) : new Listing(this),
+    );
     this.listenToHead();
     this.writeHead();
   }
@@ -114,16 +112,20 @@ export class Pane {
       sortCosts(this.stage);
       this.view.refold();
     }
-    this.box.querySelector(".sums").innerHTML = sumsOf(this.stage).map((sum) => `<span>${sum}</span>`).join("");
+    this.box.querySelector(".sums").innerHTML = sumsOf(this.stage)
+      .map((sum) => `<span>${sum}</span>`)
+      .join("");
     const words = this.box.querySelector(".words");
     words.textContent = words.title = this.told || wordsOf(this.stage);
     words.classList.toggle("told", Boolean(this.told));
   }
 
   listenToHead() {
-    const head = this.box.querySelector(".head"), { stage, box, actions } = this;
+    const head = this.box.querySelector(".head");
+    const { stage, box, actions } = this;
     head.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-do]"), what = button && button.dataset.do;
+      const button = event.target.closest("[data-do]");
+      const what = button && button.dataset.do;
       if (what === "close") actions.close(stage.id);
       else if (what === "graph") this.toggleGraph();
       else if (what) actions.move(this, what === "left" ? -1 : 1);
@@ -141,15 +143,32 @@ export class Pane {
   }
 }
 
-const GRAPH_ICON = '<svg viewBox="0 0 12 12" width="11" height="11" aria-hidden="true"><path d="M6 2.5V6M6 6 2.7 9.3M6 6l3.3 3.3" stroke="currentColor" fill="none"/><g fill="currentColor"><circle cx="6" cy="2" r="1.7"/><circle cx="2.4" cy="9.8" r="1.7"/><circle cx="9.6" cy="9.8" r="1.7"/></g></svg>';
+const GRAPH_ICON = `<svg viewBox="0 0 12 12" width="11" height="11" fill="currentColor" aria-hidden="true">
+  <path d="M6 2.5V6M6 6 2.7 9.3M6 6l3.3 3.3" stroke="currentColor" fill="none"/>
+  <circle cx="6" cy="2" r="1.7"/><circle cx="2.4" cy="9.8" r="1.7"/><circle cx="9.6" cy="9.8" r="1.7"/></svg>`;
 
-const costHeading = (stage) =>
-  `<div class="costhead"><span>source line</span>${stage.columns.map((column) => `<span>${escaped(column.name)}</span>`).join("")}</div>`;
+function headHtml(stage) {
+  const button = (what, title, content) => tag("button", { "data-do": what, title, "aria-label": title }, content);
+  const buttons = [
+    stage.kind === "program" || stage.kind === "text" ? button("graph", "Graph or rows (g)", GRAPH_ICON) : "",
+    button("left", "Move left (Shift ←)", "‹"),
+    button("right", "Move right (Shift →)", "›"),
+    button("close", "Hide", "×"),
+  ];
+  const name = tag("h2", {}, escaped(stage.name) + tag("span", {}, escaped(stage.by)) + buttons.join(""));
+  return tag("div", { class: "head", draggable: "true" }, name + tag("div", { class: "sums" }) + tag("p", { class: "words" }));
+}
+
+function costHeading(stage) {
+  const names = ["source line", ...stage.columns.map((column) => column.name)];
+  return tag("div", { class: "costhead" }, names.map((name) => tag("span", {}, escaped(name))).join(""));
+}
 
 const METRIC_WORDS = { flops: "FLOPs", bytes: "bytes moved", time: "measured time" };
 
 function sumsOf(stage) {
-  const bold = (figure, what) => `<b>${escaped(figure)}</b> ${what}`, sums = [];
+  const bold = (figure, what) => `<b>${escaped(figure)}</b> ${what}`;
+  const sums = [];
   if (stage.kind === "program") {
     sums.push(bold(grouped(stage.count ?? stage.rows.filter((row) => row.op !== undefined).length), "equations"));
     if (stage.flops) sums.push(bold(brief(stage.flops), "FLOPs"));
@@ -163,7 +182,8 @@ function sumsOf(stage) {
       const last = model.costs.columns[model.costs.columns.length - 1];
       sums.push(`<span class="right">${METRIC_WORDS[lineMetric()]}, ${escaped(last.name)}</span>`);
     }
-  } else if (stage.kind === "costs") sums.push(lineMetric() === "time" ? "measured on replay" : `${METRIC_WORDS[lineMetric()]}, analytic`);
+  } else if (stage.kind === "costs")
+    sums.push(lineMetric() === "time" ? "measured on replay" : `${METRIC_WORDS[lineMetric()]}, analytic`);
   else sums.push(bold(timeText(stage.total), "in all"));
   if (stage.backend) {
     const { flops, temp, peak } = stage.backend;

@@ -20,6 +20,8 @@ export function followPrinting() {
 function leaveOut(pane, left) {
   const note = document.createElement("p");
   note.className = "leftout";
-  note.textContent = `${plural(left, "more row")} of ${pane.stage.name} not printed: at most ${grouped(MOST_PRINTED)} are. Fold what you do not need, and print again.`;
+  note.textContent =
+    `${plural(left, "more row")} of ${pane.stage.name} not printed: at most ${grouped(MOST_PRINTED)} are. ` +
+    "Fold what you do not need, and print again.";
   pane.box.append(note);
 }

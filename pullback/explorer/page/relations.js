@@ -5,16 +5,21 @@
 
 import { model } from "./model.js";
 
-export const HERE = 4, NEAR = 3, KIN = 2; // the thing itself; its ancestors and descendants; others of the same equation
+export const HERE = 4; // the thing itself
+export const NEAR = 3; // its ancestors and descendants
+export const KIN = 2; // what else came from the same equation
 
 const MOST_ROOTS = 40; // of one thing; with more of them everything would be kin
 const MOST_STARTS = 4000;
 
-export let above = null, below = null;
+export let above = null;
+export let below = null;
 export let related = false; // whether anything is pointed at
 
-let marks, seenIn; // the strength of each row, and who visited it, each with the number of its turn
-let turn = 0, visits = 0;
+let marks; // the strength of each row, with the number of the turn in which it was marked
+let turn = 0;
+let seenIn; // the visit in which each row was met last
+let visits = 0;
 
 export function connect() {
   const { count, rowAt, placeOfId } = model;
@@ -46,7 +51,8 @@ export const neighbours = (edges, place) => edges.list.subarray(edges.start[plac
 /** All rows that can be reached from some, without those, in the order in which they are met. */
 export function reach(starts, edges) {
   visits++;
-  const queue = [...starts], found = [];
+  const queue = [...starts];
+  const found = [];
   for (const place of starts) seenIn[place] = visits;
   while (queue.length) {
     const place = queue.pop();

@@ -5,17 +5,31 @@ import { ROLE_WORDS, ROLES, model } from "./model.js";
 import { nameOf } from "./names.js";
 import { state } from "./state.js";
 import { foreign, python } from "./syntax.js";
-import { escaped, grouped, plural } from "./text.js";
+import { classes, escaped, grouped, plural, span, tag } from "./text.js";
 import { briefValue, hasInfinity, hasNan } from "./values.js";
 
 const MOST_RESULTS = 3; // that a row names
 const BAR_WIDTH = 38; // pixels of the line under a figure
 const BAR_LEAST = 0.03;
+const INDENT = 11; // pixels
+const MOST_INDENTS = 9;
 
 // Parameters that the type of the result says already.
 const IN_THE_TYPE = new Set([
-  "broadcast_dimensions", "dimension_numbers", "dtype", "early_exit", "length", "new_dtype", "new_sizes", "num_carry", "num_consts",
-  "shape", "sizes", "slice_sizes", "unroll", "weak",
+  "broadcast_dimensions",
+  "dimension_numbers",
+  "dtype",
+  "early_exit",
+  "length",
+  "new_dtype",
+  "new_sizes",
+  "num_carry",
+  "num_consts",
+  "shape",
+  "sizes",
+  "slice_sizes",
+  "unroll",
+  "weak",
 ]);
 
 export const TRIANGLE = '<svg viewBox="0 0 8 8" aria-hidden="true"><path d="M2 .6 6.4 4 2 7.4z" fill="currentColor"/></svg>';
@@ -44,7 +58,9 @@ export function shortText(stage, row) {
 
 /** For those who hear the page. */
 export function spokenText(place) {
-  const stage = model.stageAt(place), row = model.rowAt[place], words = [plainText(stage, row)];
+  const stage = model.stageAt(place);
+  const row = model.rowAt[place];
+  const words = [plainText(stage, row)];
   if (row.role in ROLE_WORDS) words.push(ROLE_WORDS[row.role]);
   if (row.kept) words.push("kept for the backward pass");
   if (hasNan(row)) words.push("holds NaN");
@@ -53,90 +69,112 @@ export function spokenText(place) {
 
 // ---- HTML
 
-export const roleClass = (row) => (ROLES.includes(row.role) ? ` is-${row.role}` : "");
+export const roleClass = (row) => (ROLES.includes(row.role) ? `is-${row.role}` : "");
 
-const variableHtml = (stage, atom, on, kept) =>
-  typeof atom === "number"
-    ? `<span class="variable${on === atom ? " on" : ""}${kept ? " kept" : ""}" data-variable="${atom}">${escaped(nameOf(stage, atom))}</span>`
-    : `<span class="literal">${escaped(atom)}</span>`;
+function atomHtml(stage, atom, on, kept) {
+  if (typeof atom !== "number") return span("literal", escaped(atom));
+  const names = classes("variable", on === atom && "on", kept && "kept");
+  return tag("span", { class: names, "data-variable": atom }, escaped(nameOf(stage, atom)));
+}
+
+const atomsHtml = (stage, atoms, on) => atoms.map((atom) => atomHtml(stage, atom, on)).join(" ");
 
 /** @param on the variable under the mouse */
 export function codeHtml(stage, row, on) {
   if (row.text !== undefined) return stage.kind === "source" ? python(row.text) : foreign(row.text.trimStart(), on);
-  const kept = (variable) => Array.isArray(row.kept) && row.kept.includes(row.out.indexOf(variable));
-  if (row.arg !== undefined) {
-    return `<span class="name">${row.out.map((variable) => variableHtml(stage, variable, on, kept(variable))).join(" ")}</span> <span class="quiet">${escaped(row.arg) || "input"}</span>`;
-  }
-  if (row.ret) return `<span class="name quiet">in</span> ${row.ret.map((atom) => variableHtml(stage, atom, on)).join(" ")}`;
+  if (row.arg !== undefined) return `${resultsHtml(stage, row, row.out, on)} ${span("quiet", escaped(row.arg || "input"))}`;
+  if (row.ret) return `${span("name quiet", "in")} ${atomsHtml(stage, row.ret, on)}`;
   const used = row.out.length > 1 ? row.out.filter((variable) => stage.vars[variable][0] !== "_") : row.out;
-  const shown = (used.length ? used : row.out.slice(0, 1)).slice(0, MOST_RESULTS);
-  const results = shown.map((variable) => variableHtml(stage, variable, on, kept(variable))).join(" ");
-  const more = used.length > MOST_RESULTS ? " …" : "";
-  const trips = row.trips ? `<span class="trips">×${escaped(grouped(row.trips))}</span> ` : "";
-  const operands = row.in.map((atom) => variableHtml(stage, atom, on)).join(" ");
-  return `<span class="name">${results}${more}${shown.length > 1 ? " " : ""}</span> <span class="operation">${escaped(row.op)}</span> ${trips}${operands}${tellingParameters(row)}`;
+  const results = resultsHtml(stage, row, used.length ? used : row.out.slice(0, 1), on);
+  const trips = row.trips ? `${span("trips", `×${grouped(row.trips)}`)} ` : "";
+  return `${results} ${span("operation", escaped(row.op))} ${trips}${atomsHtml(stage, row.in, on)}${tellingParameters(row)}`;
 }
 
+function resultsHtml(stage, row, results, on) {
+  const kept = (variable) => Array.isArray(row.kept) && row.kept.includes(row.out.indexOf(variable));
+  const shown = results.slice(0, MOST_RESULTS).map((variable) => atomHtml(stage, variable, on, kept(variable)));
+  return span("name", shown.join(" ") + (results.length > MOST_RESULTS ? " …" : "") + (shown.length > 1 ? " " : ""));
+}
 
 function tellingParameters(row) {
-  const told = (row.params || []).filter(([name]) => !IN_THE_TYPE.has(name) && name !== "reverse").map(([name, value]) => `${name}=${value}`);
-  if ((row.params || []).some(([name, value]) => name === "reverse" && value === "True")) told.push("reversed");
-  return told.length ? `  <span class="quiet">${escaped(told.join(", "))}</span>` : "";
+  const told = [];
+  for (const [name, value] of row.params || []) {
+    if (name === "reverse" && value === "True") told.push("reversed");
+    else if (name !== "reverse" && !IN_THE_TYPE.has(name)) told.push(`${name}=${value}`);
+  }
+  return told.length ? `  ${span("quiet", escaped(told.join(", ")))}` : "";
 }
 
 /** `f32[32,10]`, with its batch axes set apart from the others. */
 export function typeHtml([, type, batchAxes]) {
-  const text = String(type), open = text.indexOf("["), close = text.lastIndexOf("]");
+  const text = String(type);
+  const open = text.indexOf("[");
+  const close = text.lastIndexOf("]");
   if (open < 0 || close <= open + 1) return escaped(text);
-  const axes = text.slice(open + 1, close).split(",").map((size, axis) => `<b${batchAxes && batchAxes.includes(axis) ? ' class="batch"' : ""}>${escaped(size)}</b>`);
+  const axisHtml = (size, axis) => tag("b", { class: batchAxes && batchAxes.includes(axis) ? "batch" : "" }, escaped(size));
+  const axes = text
+    .slice(open + 1, close)
+    .split(",")
+    .map(axisHtml);
   return `${escaped(text.slice(0, open))}[${axes.join(",")}]${escaped(text.slice(close + 1))}`;
 }
 
 function rowType(stage, row) {
   if (!stage.vars.length || row.head) return "";
   const results = row.out || [];
-  return `<span class="type">${results.length === 1 ? typeHtml(stage.vars[results[0]]) : results.length ? `${results.length} values` : ""}</span>`;
+  if (results.length === 1) return span("type", typeHtml(stage.vars[results[0]]));
+  return span("type", results.length ? `${results.length} values` : "");
 }
 
 function headingHtml(stage, index) {
-  const row = stage.rows[index], equations = stage.equations[index];
-  let text = row.head === "repeat" ? `<span class="count">×${escaped(row.count)}</span>${escaped(row.label)}` : escaped(row.label);
-  if (equations && row.head !== "args") {
-    text += `<small>${plural(row.head === "repeat" ? row.period || equations : equations, "equation")}${row.head === "repeat" ? " each" : ""}</small>`;
-    if (stage.closed[index]) text += mixHtml(stage.rolesIn(index));
-  }
-  return text;
+  const row = stage.rows[index];
+  const repeats = row.head === "repeat";
+  const count = stage.equations[index];
+  const label = (repeats ? span("count", `×${escaped(row.count)}`) : "") + escaped(row.label);
+  if (!count || row.head === "args") return label;
+  const equations = plural(repeats ? row.period || count : count, "equation") + (repeats ? " each" : "");
+  return `${label}${tag("small", {}, equations)}${stage.closed[index] ? mixHtml(stage.rolesIn(index)) : ""}`;
 }
 
 /** Of what a folded heading holds, the share of each role. */
-const mixHtml = (counts) =>
-  `<span class="mix" aria-hidden="true">${ROLES.filter((role) => counts[role]).map((role) => `<i class="is-${role}" style="flex:${counts[role]}"></i>`).join("")}</span>`;
+function mixHtml(counts) {
+  const there = ROLES.filter((role) => counts[role]);
+  const shares = there.map((role) => tag("i", { class: `is-${role}`, style: `flex:${counts[role]}` }));
+  return tag("span", { class: "mix", "aria-hidden": "true" }, shares.join(""));
+}
 
 export function figureHtml(amount, most, text) {
   const share = most ? Math.min(1, amount / most) : 0;
   const width = share < BAR_LEAST ? 0 : Math.round(share * BAR_WIDTH);
-  return `<span class="figure${share > 0.5 ? " big" : ""}" style="--share:${width}">${text}</span>`;
+  return tag("span", { class: classes("figure", share > 0.5 && "big"), style: `--share:${width}` }, text);
 }
 
 function rowFigure(stage, index, row) {
   if (state.metric === "none") return "";
-  if (state.metric === "values") return `<span class="figure wider">${briefValue(row)}</span>`;
+  if (state.metric === "values") return span("figure wider", briefValue(row));
   const amount = stage.figures[state.metric][index];
   return figureHtml(amount, row.head || row.span ? 0 : stage.greatest[state.metric], METRICS[state.metric].short(amount));
 }
 
 /** The cells of a row of a Program, of StableHLO, or of XLA's program. */
 export function cellsHtml(stage, index, on) {
-  const row = stage.rows[index], depth = Math.min(stage.depth[index], 9);
-  const indent = depth ? ` style="margin-left:${depth * 11}px"` : "";
-  const fold = `<span class="fold"${indent}${row.span ? ' data-fold="1"' : ""}>${row.span ? TRIANGLE : ""}</span>`;
-  const code = `<span class="code">${row.head ? headingHtml(stage, index) : codeHtml(stage, row, on)}</span>`;
-  const marks = `${hasNan(row) ? '<span class="bad">NaN</span>' : hasInfinity(row) ? '<span class="bad">inf</span>' : ""}${
-    row.note && stage.kind === "program" ? '<span class="note"></span>' : ""}${row.donated ? '<span class="donated" title="donated">◆</span>' : ""}`;
+  const row = stage.rows[index];
+  const depth = Math.min(stage.depth[index], MOST_INDENTS);
+  const indent = { class: "fold", style: depth ? `margin-left:${depth * INDENT}px` : "", "data-fold": row.span ? 1 : "" };
+  const code = row.head ? headingHtml(stage, index) : codeHtml(stage, row, on);
   let end = "";
   if (stage.kind === "program") end = rowType(stage, row) + rowFigure(stage, index, row);
-  else if (stage.id === "optimized") end = `<span class="figure">${originOf(row)}</span>`;
-  return `${fold}<span class="bar"></span>${code}${marks}${end}`;
+  else if (stage.id === "optimized") end = span("figure", originOf(row));
+  return tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "") + span("code", code) + marksHtml(stage, row) + end;
+}
+
+function marksHtml(stage, row) {
+  let marks = "";
+  if (hasNan(row)) marks += span("bad", "NaN");
+  else if (hasInfinity(row)) marks += span("bad", "inf");
+  if (row.note && stage.kind === "program") marks += span("note", "");
+  if (row.donated) marks += tag("span", { class: "donated", title: "donated" }, "◆");
+  return marks;
 }
 
 /** How much XLA's compiler merged into a step, or that nobody knows. */

@@ -21,7 +21,8 @@ let texts = null; // what is searched, of each row; made at the first search
 let position = -1; // of the match that one is at
 
 function textOf(place) {
-  const row = model.rowAt[place], stage = model.stageAt(place);
+  const row = model.rowAt[place];
+  const stage = model.stageAt(place);
   if (row.text !== undefined) return row.text.toLowerCase();
   if (row.head) return `${row.count ? `×${row.count} x${row.count} ` : ""}${row.label}`.toLowerCase();
   const results = (row.out || []).map((variable) => stage.vars[variable].slice(0, 2).join(":")).join(" ");
@@ -47,7 +48,8 @@ function lineTest(line) {
 }
 
 export function search(text) {
-  const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean), found = element("found");
+  const words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  const found = element("found");
   position = -1;
   if (!words.length) {
     state.hits = null;
@@ -55,13 +57,19 @@ export function search(text) {
     return later();
   }
   texts ||= Array.from({ length: model.count }, (_, place) => textOf(place));
-  const tests = words.map(test), unknown = words.filter((word, number) => !tests[number]), list = [];
+  const tests = words.map(test);
+  const unknown = words.filter((word, number) => !tests[number]);
+  const list = [];
   if (!unknown.length) {
     for (let place = 0; place < model.count; place++) if (tests.every((holds) => holds(place))) list.push(place);
   }
   state.hits = { list, set: new Set(list), shown: inPanes(list) };
   const { shown } = state.hits;
-  found.textContent = unknown.length ? "unknown" : list.length ? grouped(shown.length) + (shown.length < list.length ? ` of ${brief(list.length)}` : "") : "none";
+  found.textContent = unknown.length
+    ? "unknown"
+    : list.length
+      ? grouped(shown.length) + (shown.length < list.length ? ` of ${brief(list.length)}` : "")
+      : "none";
   found.title = unknown.length
     ? `${unknown.join(" ")}: there are is:${Object.keys(FILTERS).join(", is:")}, line:12, in:grad`
     : `${plural(shown.length, "match")} in these panes, ${grouped(list.length)} in all stages`;

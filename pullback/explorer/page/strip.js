@@ -14,9 +14,11 @@ const MARKS = 7; // pixels at the left that memory leaves free
 export const stripScale = (rows, height) => (rows * ROW <= height ? ROW : height / rows);
 
 export function drawStrip(listing, canvas) {
-  const width = canvas.clientWidth, height = listing.body.clientHeight;
+  const width = canvas.clientWidth;
+  const height = listing.body.clientHeight;
   canvas.style.height = `${height}px`;
-  const context = freshCanvas(canvas, width, height), scale = stripScale(listing.visible.length, height);
+  const context = freshCanvas(canvas, width, height);
+  const scale = stripScale(listing.visible.length, height);
   const drawing = { listing, context, width, height, scale, stage: listing.stage };
   if (listing.stage.peak && listing.stage.peak[1]) drawMemory(drawing);
   if (listing.stage.donations) drawDonations(drawing);
@@ -26,16 +28,23 @@ export function drawStrip(listing, canvas) {
 }
 
 function drawMemory({ listing, context, width, scale, stage }) {
-  const rows = listing.visible.length, bins = Math.max(1, Math.min(rows, Math.ceil(rows * scale))), step = (rows * scale) / bins;
-  const live = new Float64Array(bins), held = new Float64Array(bins);
+  const rows = listing.visible.length;
+  const bins = Math.max(1, Math.min(rows, Math.ceil(rows * scale)));
+  const step = (rows * scale) / bins;
+  const live = new Float64Array(bins);
+  const held = new Float64Array(bins);
   for (let slot = 0; slot < rows; slot++) {
-    const index = listing.visible[slot], bin = Math.floor((slot * bins) / rows);
+    const index = listing.visible[slot];
+    const bin = Math.floor((slot * bins) / rows);
     const folded = stage.closed[index] && stage.span(index) && stage.figures.live[index]; // it shows the most of what it hides
     live[bin] = Math.max(live[bin], folded ? stage.figures.live[index] : stage.liveAt[index]);
     held[bin] = Math.max(held[bin], folded ? stage.figures.held[index] : stage.heldAt[index]);
   }
   const across = (bytes) => width - (Math.min(bytes, stage.peak[1]) / stage.peak[1]) * (width - MARKS);
-  for (const [bytes, paint, strength] of [[live, colour.primal, 0.2], [held, colour.residual, 0.62]]) {
+  for (const [bytes, paint, strength] of [
+    [live, colour.primal, 0.2],
+    [held, colour.residual, 0.62],
+  ]) {
     context.fillStyle = paint;
     context.globalAlpha = strength;
     context.beginPath();
@@ -60,9 +69,16 @@ function drawMemory({ listing, context, width, scale, stage }) {
 function drawDonations({ listing, context, width, scale, stage }) {
   context.fillStyle = colour.tangent;
   for (const index of stage.donations) {
-    const y = (listing.slotOf(stage.start + index) + 0.5) * scale, x = width - 5;
+    const y = (listing.slotOf(stage.start + index) + 0.5) * scale;
+    const x = width - 5;
     context.beginPath();
-    for (const [dx, dy] of [[0, -4], [4, 0], [0, 4], [-4, 0]]) context.lineTo(x + dx, y + dy);
+    for (const [dx, dy] of [
+      [0, -4],
+      [4, 0],
+      [0, 4],
+      [-4, 0],
+    ])
+      context.lineTo(x + dx, y + dy);
     context.fill();
   }
 }
@@ -71,7 +87,8 @@ function drawRelated({ listing, context, scale }) {
   context.fillStyle = colour.glow;
   let last = -9;
   for (let slot = 0; slot < listing.visible.length; slot++) {
-    const strength = listing.strength(slot), y = slot * scale;
+    const strength = listing.strength(slot);
+    const y = slot * scale;
     if (strength < NEAR || y - last < 1) continue;
     context.globalAlpha = strength === HERE ? 1 : 0.75;
     context.fillRect(0, y, 4, Math.max(2, Math.min(scale, ROW)));
@@ -92,7 +109,8 @@ function drawHits({ listing, context, scale, stage }) {
 /** Which part is in view, if not all is. */
 function drawThumb({ listing, context, width, height, scale }) {
   if (scale >= ROW) return;
-  const tall = Math.max(10, (height / ROW) * scale), y = Math.min((listing.body.scrollTop / ROW) * scale, height - tall);
+  const tall = Math.max(10, (height / ROW) * scale);
+  const y = Math.min((listing.body.scrollTop / ROW) * scale, height - tall);
   context.fillStyle = colour.ink;
   context.globalAlpha = 0.05;
   context.fillRect(0, y, width, tall);

@@ -1,12 +1,15 @@
 /** Colours for source code: Python, and the text of StableHLO and of XLA's own programs. */
 
-import { escaped } from "./text.js";
+import { classes, escaped, span, tag } from "./text.js";
 
+const KEYWORDS =
+  "and as assert async await break class continue def del elif else except finally for from global if import in is lambda " +
+  "nonlocal not or pass raise return try while with yield None True False";
 const PYTHON = new RegExp(
   [
     String.raw`(?<string>[rbfuRBFU]{0,2}(?:"""[^]*?"""|'''[^]*?'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))`,
     String.raw`(?<comment>#.*)`,
-    String.raw`\b(?<keyword>and|as|assert|break|class|continue|def|del|elif|else|except|finally|for|from|if|import|in|is|lambda|None|not|or|pass|raise|return|try|True|False|while|with|yield)\b`,
+    String.raw`\b(?<keyword>${KEYWORDS.replaceAll(" ", "|")})\b`,
     String.raw`(?<=\bdef )(?<defined>\w+)`,
     String.raw`\b(?<number>\d[\w.]*)`,
   ].join("|"),
@@ -24,7 +27,8 @@ const FOREIGN = new RegExp(
 
 /** The pieces of a text between the matches of a pattern, and the matches, each made into HTML. */
 function coloured(text, pattern, piece, between) {
-  let html = "", last = 0;
+  let html = "";
+  let last = 0;
   for (const match of text.matchAll(pattern)) {
     html += between(text.slice(last, match.index)) + piece(match.groups, match[0]);
     last = match.index + match[0].length;
@@ -32,17 +36,22 @@ function coloured(text, pattern, piece, between) {
   return html + between(text.slice(last));
 }
 
-const token = (groups, whole) => `<span class="${Object.keys(groups).find((name) => groups[name] !== undefined)}">${escaped(whole)}</span>`;
+const token = (groups, whole) =>
+  span(
+    Object.keys(groups).find((name) => groups[name] !== undefined),
+    escaped(whole),
+  );
 
 export const python = (text) => coloured(text, PYTHON, token, escaped);
 
 // Whole strings, the beginning of one that goes on in the next line, and comments.
 const STRINGS = /"""[^]*?"""|'''[^]*?'''|"""|'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|#.*/g;
-const asString = (text) => (text ? `<span class="string">${escaped(text)}</span>` : "");
+const asString = (text) => (text ? span("string", escaped(text)) : "");
 
 /** Lines of a file, where a string may go over several of them. A line that does not follow the last one begins anew. */
 export function pythonLines(rows) {
-  let quotes = null, line = null; // the quotes that a string waits for
+  let quotes = null;
+  let line = null; // the quotes that a string waits for
   return rows.map((row) => {
     const text = row.text || "";
     if (row.line !== line + 1) quotes = null;
@@ -54,14 +63,15 @@ export function pythonLines(rows) {
       start = end + quotes.length;
       quotes = null;
     }
-    const code = text.slice(start), begins = [...code.matchAll(STRINGS)].find(([whole]) => whole === '"""' || whole === "'''");
+    const code = text.slice(start);
+    const begins = [...code.matchAll(STRINGS)].find(([whole]) => whole === '"""' || whole === "'''");
     if (!begins) return asString(text.slice(0, start)) + python(code);
     [quotes] = begins;
     return asString(text.slice(0, start)) + python(code.slice(0, begins.index)) + asString(code.slice(begins.index));
   });
 }
 
-const quiet = (text) => (text ? `<span class="quiet">${escaped(text)}</span>` : "");
+const quiet = (text) => (text ? span("quiet", escaped(text)) : "");
 
 /** @param on the name under the mouse, whose other occurrences are marked */
 export function foreign(text, on) {
@@ -69,9 +79,10 @@ export function foreign(text, on) {
     text,
     FOREIGN,
     (groups, whole) => {
-      if (groups.name) return `<span class="variable${on === groups.name ? " on" : ""}" data-variable="${escaped(whole)}">${escaped(whole)}</span>`;
-      if (groups.type) return `<span class="quiet">${escaped(whole)}</span>`;
-      return `<span class="operation">${escaped(groups.operation || groups.step)}</span>`;
+      if (groups.name)
+        return tag("span", { class: classes("variable", on === whole && "on"), "data-variable": whole }, escaped(whole));
+      if (groups.type) return span("quiet", escaped(whole));
+      return span("operation", escaped(groups.operation || groups.step));
     },
     quiet,
   );
@@ -81,5 +92,8 @@ export function foreign(text, on) {
 export function foreignNames(text) {
   const names = [...text.matchAll(FOREIGN)].map((match) => match.groups.name).filter((name) => name && name.startsWith("%"));
   const defines = /^\s*(?:ROOT\s+)?%[\w.\-#]+(?::\d+)?\s*=/.test(text);
-  return { defined: defines ? names[0].split("#")[0] : null, used: (defines ? names.slice(1) : names).map((name) => name.split("#")[0]) };
+  return {
+    defined: defines ? names[0].split("#")[0] : null,
+    used: (defines ? names.slice(1) : names).map((name) => name.split("#")[0]),
+  };
 }

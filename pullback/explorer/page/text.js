@@ -5,6 +5,20 @@ const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "
 /** Everything that comes from the data passes through here before it becomes part of the page. */
 export const escaped = (text) => String(text).replace(/[&<>"']/g, (character) => ENTITIES[character]);
 
+/** An element as HTML. Its attributes are escaped, and left out where they are undefined or empty; its content is HTML. */
+export function tag(name, attributes, content = "") {
+  let html = `<${name}`;
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== undefined && value !== "") html += ` ${key}="${escaped(value)}"`;
+  }
+  return `${html}>${content}</${name}>`;
+}
+
+export const span = (classes, content) => tag("span", { class: classes }, content);
+
+/** Names of classes, of which some may be absent. */
+export const classes = (...names) => names.filter(Boolean).join(" ");
+
 export const grouped = (number) => Number(number).toLocaleString("en");
 
 export function plural(number, noun) {
@@ -36,7 +50,11 @@ export function byteText(bytes) {
 
 export function timeText(seconds) {
   if (!seconds) return "";
-  for (const [unit, factor] of [["s", 1], ["ms", 1e3], ["µs", 1e6]]) {
+  for (const [unit, factor] of [
+    ["s", 1],
+    ["ms", 1e3],
+    ["µs", 1e6],
+  ]) {
     const amount = seconds * factor;
     if (amount >= 0.9995) return `${amount < 9.95 ? amount.toFixed(1) : Math.round(amount)} ${unit}`;
   }

@@ -29,7 +29,8 @@ export const chosenTheme = () => root.dataset.theme || null;
 
 /** Back to what the system prefers where that is the other one, so that the page follows it again. */
 export function otherTheme() {
-  const dark = chosenTheme() ? chosenTheme() === "dark" : prefersDark(), next = dark ? "light" : "dark";
+  const dark = chosenTheme() ? chosenTheme() === "dark" : prefersDark();
+  const next = dark ? "light" : "dark";
   setTheme((next === "dark") === prefersDark() ? null : next);
 }
 
@@ -42,7 +43,9 @@ export function followSystem() {
 
 /** A canvas of the size that it has on the page, ready to be drawn on in CSS pixels. */
 export function freshCanvas(canvas, width, height) {
-  const ratio = devicePixelRatio || 1, wide = Math.round(width * ratio), tall = Math.round(height * ratio);
+  const ratio = devicePixelRatio || 1;
+  const wide = Math.round(width * ratio);
+  const tall = Math.round(height * ratio);
   if (canvas.width !== wide || canvas.height !== tall) {
     canvas.width = wide;
     canvas.height = tall;

@@ -6,7 +6,7 @@ import { ROLES, ROLE_WORDS, model } from "./model.js";
 import { go, onLayout, paneOf, stagesShown, togglePane } from "./layout.js";
 import { search } from "./search.js";
 import { element, later, state } from "./state.js";
-import { escaped, grouped } from "./text.js";
+import { escaped, grouped, tag } from "./text.js";
 import { otherTheme } from "./theme.js";
 
 export function writeTop() {
@@ -19,9 +19,12 @@ export function writeTop() {
     if (button) togglePane(button.dataset.stage);
   });
   onLayout(() => {
-    for (const button of element("stages").querySelectorAll("button")) button.setAttribute("aria-pressed", Boolean(paneOf(button.dataset.stage)));
+    for (const button of element("stages").querySelectorAll("button"))
+      button.setAttribute("aria-pressed", Boolean(paneOf(button.dataset.stage)));
   });
-  element("metric").innerHTML = metricsThere().map((name) => `<option value="${name}">${METRICS[name].name}</option>`).join("");
+  element("metric").innerHTML = metricsThere()
+    .map((name) => `<option value="${name}">${METRICS[name].name}</option>`)
+    .join("");
   element("metric").addEventListener("change", (event) => setMetric(event.target.value));
   element("names").addEventListener("click", () => setMaths(!state.maths));
   element("theme").addEventListener("click", () => {
@@ -36,10 +39,12 @@ export function writeTop() {
 
 const APART = ["costs", "flame"];
 
-function stageButton(stage, number, all) {
-  const joint = number ? `<i class="${APART.includes(stage.kind) ? "apart" : ""}"></i>` : "", first = number < 10 ? ` (${(number + 1) % 10})` : "";
-  const count = stage.count !== undefined && all.length ? `<small>${escaped(grouped(stage.count))}</small>` : "";
-  return `${joint}<button data-stage="${escaped(stage.id)}" aria-pressed="false" title="${escaped(stage.by)}${first}">${escaped(stage.name)}${count}</button>`;
+function stageButton(stage, number) {
+  const joint = number ? tag("i", { class: APART.includes(stage.kind) ? "apart" : "" }) : "";
+  const key = number < 10 ? ` (${(number + 1) % 10})` : "";
+  const count = stage.count === undefined ? "" : tag("small", {}, grouped(stage.count));
+  const attributes = { "data-stage": stage.id, "aria-pressed": "false", title: stage.by + key };
+  return joint + tag("button", attributes, escaped(stage.name) + count);
 }
 
 /** What was found in the values, if anything was looked for and found: one click leads there. */
@@ -54,7 +59,8 @@ function writeFind() {
 
 export function writeLegend() {
   const used = new Set();
-  let kept = false, donated = false;
+  let kept = false;
+  let donated = false;
   for (const stage of model.stages) {
     for (const row of stage.rows) {
       used.add(row.role);
@@ -62,14 +68,18 @@ export function writeLegend() {
       donated ||= Boolean(row.donated);
     }
   }
-  const entry = (filter, mark, words, classes = "") => `<button data-find="is:${filter}" class="${classes}" title="Find them">${mark}${words}</button>`;
+  const entry = (filter, mark, words, classes = "") =>
+    `<button data-find="is:${filter}" class="${classes}" title="Find them">${mark}${words}</button>`;
   const entries = ROLES.filter((role) => used.has(role)).map((role) => entry(role, "<i></i>", ROLE_WORDS[role], `is-${role}`));
   if (kept) entries.push(entry("kept", '<i class="kept">g</i>', "kept for the backward pass"));
   if (donated) entries.push(entry("donated", '<span class="donated">◆</span>', "donated"));
-  const axes = '<span class="optional"><b class="batchaxis">32</b> batch axis &nbsp;<b class="otheraxis">64</b> other axes</span>';
-  element("legend").innerHTML = `${entries.join("")}${axes}<span class="grow"></span><span class="hint"><kbd>/</kbd> search &nbsp;<kbd>?</kbd> keys</span>`;
+  const axes =
+    '<span class="optional"><b class="batchaxis">32</b> batch axis &nbsp;<b class="otheraxis">64</b> other axes</span>';
+  element("legend").innerHTML =
+    `${entries.join("")}${axes}<span class="grow"></span><span class="hint"><kbd>/</kbd> search &nbsp;<kbd>?</kbd> keys</span>`;
   element("legend").addEventListener("click", (event) => {
-    const button = event.target.closest("[data-find]"), find = element("find");
+    const button = event.target.closest("[data-find]");
+    const find = element("find");
     if (!button) return;
     find.value = find.value === button.dataset.find ? "" : button.dataset.find;
     search(find.value);

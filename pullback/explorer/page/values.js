@@ -1,6 +1,6 @@
 /** What a replay found in an equation's results: range, mean, NaN and infinity. */
 
-import { escaped, grouped, valueText } from "./text.js";
+import { escaped, grouped, span, tag, valueText } from "./text.js";
 
 /** Of a row with several results, one summary each; null where there is none. */
 export const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
@@ -13,7 +13,8 @@ export function briefValue(row) {
   if (!value) return "";
   if (value.nan) return `<b class="bad">NaN</b>`;
   if (value.inf) return `<b class="bad">inf</b>`;
-  const low = shortest(value.min), high = shortest(value.max);
+  const low = shortest(value.min);
+  const high = shortest(value.max);
   return low === high ? escaped(low) : `${escaped(low)}…${escaped(high)}`;
 }
 
@@ -21,34 +22,46 @@ function shortest(value) {
   if (typeof value !== "number") return valueText(value);
   if (Number.isInteger(value) && Math.abs(value) < 1000) return String(value);
   const size = Math.abs(value);
-  return (size >= 0.01 && size < 1000 ? String(Number(value.toPrecision(2))) : value.toExponential(0)).replace("e+", "e").replace("0.", ".");
+  return (size >= 0.01 && size < 1000 ? String(Number(value.toPrecision(2))) : value.toExponential(0))
+    .replace("e+", "e")
+    .replace("0.", ".");
 }
 
-const WIDTH = 190, MARGIN = 5;
+const WIDTH = 190; // pixels
+const MARGIN = 5;
 
 /** A line from the least to the greatest value, with zero and the mean marked on it. */
 function rangeDrawing({ min, max, mean }) {
   if (typeof min !== "number" || typeof max !== "number") return "";
-  const low = Math.min(min, 0), high = Math.max(max, 0), width = high - low || 1;
+  const low = Math.min(min, 0);
+  const high = Math.max(max, 0);
+  const width = high - low || 1;
   const across = (value) => (MARGIN + ((value - low) / width) * (WIDTH - 2 * MARGIN)).toFixed(1);
   const circle = typeof mean === "number" ? `<circle cx="${across(mean)}" cy="9" r="3.5"/>` : "";
-  return `<svg class="range" width="${WIDTH}" height="18" role="img" aria-label="from ${valueText(min)} to ${valueText(max)}">`
-    + `<path class="axis" d="M${MARGIN} 9H${WIDTH - MARGIN}"/><path class="zero" d="M${across(0)} 4V14"/>`
-    + `<path class="extent" d="M${across(min)} 9H${across(max)}"/>${circle}</svg>`;
+  return (
+    `<svg class="range" width="${WIDTH}" height="18" role="img" aria-label="from ${valueText(min)} to ${valueText(max)}">` +
+    `<path class="axis" d="M${MARGIN} 9H${WIDTH - MARGIN}"/><path class="zero" d="M${across(0)} 4V14"/>` +
+    `<path class="extent" d="M${across(min)} 9H${across(max)}"/>${circle}</svg>`
+  );
 }
 
-export function valuesHtml(row) {
-  return valuesOf(row).map((value) => {
-    const bad = [];
-    if (value.nan) bad.push(`<b class="bad">${grouped(value.nan)} NaN</b>`);
-    if (value.inf) bad.push(`<b class="bad">${grouped(value.inf)} infinite</b>`);
-    const count = value.count === undefined ? "" : ` of ${grouped(value.count)}`;
-    const finite = typeof value.min === "number" && typeof value.max === "number";
-    const range = finite ? (value.min === value.max ? valueText(value.min) : `${valueText(value.min)} … ${valueText(value.max)}`) : "none is finite";
-    const mean = finite && value.mean !== undefined && value.min !== value.max ? ` <span class="soft">mean ${valueText(value.mean)}</span>` : "";
-    const sample = Array.isArray(value.sample) && value.sample.length
-      ? `<code class="sample">${value.sample.map((item) => escaped(valueText(item))).join(" ")}${value.count > value.sample.length ? " …" : ""}</code>`
-      : "";
-    return `<div class="values">${rangeDrawing(value)}<div>${escaped(range)}${mean}${bad.length ? ` ${bad.join(", ")}${count}` : ""}</div>${sample}</div>`;
-  }).join("");
+export const valuesHtml = (row) => valuesOf(row).map(summaryHtml).join("");
+
+function summaryHtml(value) {
+  const finite = typeof value.min === "number" && typeof value.max === "number";
+  const constant = finite && value.min === value.max;
+  let text = "none is finite";
+  if (finite) text = escaped(constant ? valueText(value.min) : `${valueText(value.min)} … ${valueText(value.max)}`);
+  if (finite && !constant && value.mean !== undefined) text += ` ${span("soft", `mean ${escaped(valueText(value.mean))}`)}`;
+  const bad = [];
+  if (value.nan) bad.push(tag("b", { class: "bad" }, `${grouped(value.nan)} NaN`));
+  if (value.inf) bad.push(tag("b", { class: "bad" }, `${grouped(value.inf)} infinite`));
+  if (bad.length) text += ` ${bad.join(", ")}${value.count === undefined ? "" : ` of ${grouped(value.count)}`}`;
+  return tag("div", { class: "values" }, rangeDrawing(value) + tag("div", {}, text) + sampleHtml(value));
+}
+
+function sampleHtml({ sample, count }) {
+  if (!Array.isArray(sample) || !sample.length) return "";
+  const items = sample.map((item) => escaped(valueText(item))).join(" ");
+  return tag("code", { class: "sample" }, items + (count > sample.length ? " …" : ""));
 }

@@ -1,0 +1,159 @@
+"""The values that equations have, from a replay of each stage, and the first NaN among them.
+
+What a stage before a `vmap` was called with is one element of the batch: that of the first NaN, or the first one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pullback.api.applied import Applied, Apply, transformations
+from pullback.api.functions import Function, standing_for
+from pullback.api.traced import call_paths
+from pullback.core.array import Array
+from pullback.core.errors import LeafError
+from pullback.core.tracing import Tracer
+from pullback.core.trees import array_leaf, kind_of, unflatten
+from pullback.core.types import ArrayType
+from pullback.diagnose.finding import Finding, first_nan
+from pullback.diagnose.recording import Recording
+from pullback.diagnose.stats import Stats
+from pullback.diagnose.walk import host_array, walk
+from pullback.explorer.page_data import PageData
+from pullback.explorer.stages import ProgramStage
+
+# These hand their arguments on as they are, and trace the function, so that nothing could be seen of the values.
+PASSING = ("jit", "checkpoint")
+
+
+def add_values(
+    page: PageData,
+    stages: Sequence[ProgramStage],
+    function: Function,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    apply: Apply,
+) -> None:
+    """Note in the rows of each stage that is called what its values are, and on the page where the first NaN is made."""
+    called = [stage for stage in stages if stage.called]
+    given, structure = _leaves(function, tuple(args), dict(kwargs))
+    finding = _first(called[-1], given)
+    element = () if finding is None else finding.batch
+    calls = _calls(function, given, structure, transformations(apply), element)
+    made = {stage["id"]: stage for stage in page.data["stages"]}
+    for stage, leaves in [*zip(called, calls), (stages[-1], given)]:  # the last one is the simplified one
+        if leaves is None or stage.program.axis_names:
+            why = "a batch without elements" if leaves is None else "its values depend on the whole batch"
+            made[stage.id]["deltas"].append(f"No values are shown here: {why}.")
+            continue
+        recording = Recording()
+        walk(stage.program, leaves, recording)
+        inputs = [row for row in made[stage.id]["rows"] if "arg" in row]
+        constants = [host_array(array) for _, array in stage.program.constants]
+        for row, leaf in zip(inputs, [*leaves, *constants]):
+            stats = Stats(leaf.type)
+            stats.add(leaf)
+            row["value"] = _data(stats)
+        for id, recorded in recording.recorded.items():
+            for row in page.rows[stage.id].get(id, ()):
+                values = [_data(stats) for stats in recorded.outputs]
+                row["value"] = values[0] if len(values) == 1 else values
+        made[stage.id]["values"] = True
+    rows = [] if finding is None or finding.equation is None else page.found(called[-1].id, finding.equation)
+    if rows:
+        page.data["find"] = {"row": rows[0]["id"], "text": str(finding)}
+
+
+def _first(stage: ProgramStage, leaves: Sequence[Array]) -> Finding | None:
+    """Where the first NaN, or else the first infinity, is made."""
+    paths = stage.parts[0].paths
+    return first_nan(stage.program, leaves, paths) or first_nan(stage.program, leaves, paths, infinity=True)
+
+
+def _data(stats: Stats) -> dict[str, Any]:
+    """A value as docs/explorer-format.md has it."""
+    found = stats.data()
+    given = {
+        name: found[name] for name in ("min", "max", "mean", "nan", "inf") if not isinstance(found[name], (list, type(None)))
+    }
+    sample = [value for value in found["sample"] if not isinstance(value, list)]
+    return {**given, "count": found["size"], **({"sample": sample} if sample else {})}
+
+
+def _leaves(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Array], Any]:
+    """The leaves of a call's arguments, and their structure."""
+    trees = kind_of(function)
+    leaves, structure = trees.flatten((args, kwargs))
+    paths = call_paths(function, args, kwargs, trees)
+    for leaf, path in zip(leaves, paths):
+        if isinstance(leaf, ArrayType):
+            raise LeafError(f"explore(values=True) runs the function, but argument {path} is a type, {leaf}. Pass an array.")
+    return [host_array(array_leaf(leaf, lambda path=path: f"argument {path}")) for leaf, path in zip(leaves, paths)], structure  # type: ignore[misc]
+
+
+def _calls(
+    function: Function, leaves: list[Array], structure: Any, applied: Sequence[Applied], element: Sequence[int]
+) -> list[list[Array] | None]:
+    """The leaves of the arguments with which the function, and what each transformation makes of it, is called; None where
+    there is no element of a batch that it could be called with.
+
+    Arguments:
+        leaves, structure: the arguments of the transformed function. element: which element of each batch to take, the
+            outermost first; of others, the first one.
+    """
+    functions = [function]
+    for one in applied:
+        functions.append(one(functions[-1]))
+    found: list[list[Array] | None] = [leaves]
+    elements = iter(element)
+    for number in reversed(range(len(applied))):
+        if applied[number].name not in PASSING:
+            index = next(elements, 0) if applied[number].name == "vmap" else 0
+            args, kwargs = unflatten(structure, leaves)
+            try:
+                leaves, structure = _inside(applied[number], functions[number], args, kwargs, index)
+            except _NoElement:
+                return [*[None] * (number + 1), *found]
+        found.insert(0, leaves)
+    return found
+
+
+class _Called(BaseException):
+    """The function was called; nothing else is to be known."""
+
+
+class _NoElement(BaseException):
+    """A batch has no elements."""
+
+
+def _inside(
+    one: Applied, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], index: int
+) -> tuple[list[Array], Any]:
+    """What a transformed function calls the function with: of a batch, the element of that number."""
+    seen: list[tuple[list[Array], Any]] = []
+
+    @standing_for(function)
+    def looked(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = kind_of(function).flatten((args, kwargs))
+        seen.append(([_value(leaf, index) for leaf in leaves], structure))
+        raise _Called
+
+    with contextlib.suppress(_Called):
+        one(looked)(*args, **kwargs)
+    return seen[0]
+
+
+def _value(leaf: Any, index: int) -> Array:
+    """The value that a traced one stands for: the primal one of a dual number, one element of a batch."""
+    while isinstance(leaf, Tracer):
+        if hasattr(leaf, "primal"):
+            leaf = leaf.primal
+        elif hasattr(leaf, "value"):
+            if not leaf.value.shape[0]:
+                raise _NoElement
+            leaf = leaf.value[index]
+        else:
+            raise LeafError(f"explore(values=True): {leaf.owner.describe()} stages the function before its values are known.")
+    return host_array(array_leaf(leaf, lambda: "argument"))
