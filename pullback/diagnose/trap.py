@@ -110,7 +110,8 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
         inside = meeting.other.equation
     made = rule_of(inside)
     primitive = inside.primitive if made is None or made.role != "residual" else made.primitive or inside.primitive
-    branch = int(isinstance(found.inputs[1], Literal))  # the cotangent of the other one is the literal 0
+    first = found.inputs[1]
+    branch = int(isinstance(first, Literal) and not first.value.host.any())  # the cotangent of the other one is the literal 0
     return Trap(found.source, branch, inside.source, primitive.name)
 
 
