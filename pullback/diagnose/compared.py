@@ -1,9 +1,8 @@
 """A Program run by NumPy and as compiled code: the first equation whose values differ.
 
-The compiled Program is made to return what its equations compute, besides its results: that of what it calls too, and of the
-steps of a loop of known length, stacked. What a branch or a loop of unknown length computes inside is not compared, only what
-comes out of it. To return a value keeps the compiler from fusing it with what uses it; so the results of the Program as it is
-are compared as well, and reported by themselves.
+The compiled Program is made to return what its equations compute, besides its results (`watched.py`). To return a value keeps
+the compiler from fusing it with what uses it; so the results of the Program as it is are compared as well, and reported by
+themselves.
 """
 
 from __future__ import annotations
@@ -13,20 +12,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.control.cond import cond
-from pullback.control.holder import bind_holder, held_by
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import kind
 from pullback.core.source import Source
 from pullback.core.types import ArrayType
 from pullback.diagnose.stats import numbers_of, short_text
-from pullback.diagnose.walk import Visitor, is_opened, walk
+from pullback.diagnose.walk import Visitor, walk
+from pullback.diagnose.watched import Value, watched_program
 from pullback.engine.compile import run_program
 from pullback.numpy.dtypes import finfo
 from pullback.program.equation import Equation
-from pullback.program.interpret import bind_equation, run
 from pullback.program.program import Program
-from pullback.transforms.derive import stage_closed
 
 BITS_OF_TOLERANCE = 0.6  # of the digits of a dtype, those in which values must agree by default
 
@@ -78,8 +74,8 @@ class Comparison(NamedTuple):
     Attributes:
         first: the first equation that differs; None where none does.
         results: the results that differ, of the Program compiled as it is.
-        compared: how many equations were compared. skipped: those that were not, since they run in a branch or a loop of
-            unknown length.
+        compared: how many equations were compared. skipped: those that were not, since they are in a loop of unknown
+            length, in another loop or a branch, or its test.
         worst: the largest difference that was within the tolerance.
     """
 
@@ -96,7 +92,7 @@ class Comparison(NamedTuple):
         within = f"relative differences up to {self.worst:.2g}"
         said = f"compiled code: {self.compared} equations compared"
         if self.skipped:
-            said += f", {self.skipped} in branches or loops of unknown length not, but for what comes out"
+            said += f", {self.skipped} in loops of unknown length not, but for what comes out"
         if not self:
             return f"{said}; all agree ({within})"
         lines = [said]
@@ -105,78 +101,6 @@ class Comparison(NamedTuple):
         elif self.results:
             lines.append(f"they agree ({within}), as long as the compiler must return each value; compiled as it is,")
         return "\n".join([*lines, *[str(result) for result in self.results]])
-
-
-# ---- the Program that returns what it computes -----------------------------------------------------------------------------
-
-
-class Watched(NamedTuple):
-    """An output of the watched Program: that of an equation, of `levels` loops around it, the outermost first."""
-
-    equation: Equation
-    number: int
-    levels: tuple[Equation, ...]
-
-
-def watched_program(program: Program) -> tuple[Program, list[Watched], int]:
-    """The Program that also returns what its equations compute, what these outputs are, and how many equations are left out."""
-    labels: list[Watched] = []
-    skipped = [0]
-
-    def whole(*args: Any) -> list[Any]:
-        labels.clear()
-        skipped[0] = 0
-        extra: list[Any] = []
-        outs = run(program, args, lambda equation, operands: _watch(equation, operands, extra, labels, skipped, ()))
-        return [*outs, *extra]
-
-    return stage_closed(whole, program.input_types, program.name, program), labels, skipped[0]
-
-
-def _watch(
-    equation: Equation,
-    operands: list[Any],
-    extra: list[Any],
-    labels: list[Watched],
-    skipped: list[int],
-    levels: tuple[Equation, ...],
-) -> Any:
-    """Apply an equation, and add what it and the Programs that it holds compute to what is returned."""
-    primitive, params = equation.primitive, equation.params
-    held = held_by(primitive, params) if is_opened(equation) else None
-    if held is None:
-        outs = bind_equation(equation, operands)
-    elif held.test is not None or primitive is cond:
-        skipped[0] += sum([_count(one) for one in (*held.programs, *([held.test] if held.test else []))])
-        outs = bind_equation(equation, operands)
-    elif held.wiring.carry is None:
-        outs = run(held.programs[0], operands, lambda one, given: _watch(one, given, extra, labels, skipped, levels))
-    else:
-        inner_labels: list[Watched] = []
-
-        def step(*args: Any) -> list[Any]:
-            inner_labels.clear()
-            found: list[Any] = []
-            results = run(
-                held.programs[0],
-                args,
-                lambda one, given: _watch(one, given, found, inner_labels, skipped, (*levels, equation)),
-            )
-            return [*results, *found]
-
-        body = stage_closed(step, held.programs[0].input_types, held.programs[0].name, held.programs[0])
-        found = bind_holder(primitive, *operands, **held.on([body]))
-        outs = tuple(found[: len(equation.outputs)])
-        extra += found[len(equation.outputs) :]
-        labels += inner_labels
-    for number, out in enumerate(outs if primitive.multiple_results else (outs,)):
-        extra.append(out)
-        labels.append(Watched(equation, number, levels))
-    return outs
-
-
-def _count(program: Program) -> int:
-    return len(program.equations) + sum([_count(inner) for inner in program.subprograms()])
 
 
 # ---- the comparison --------------------------------------------------------------------------------------------------------
@@ -189,7 +113,8 @@ def compare(program: Program, leaves: Sequence[Array], outs: Sequence[Array], to
         leaves: its inputs. outs: its results on NumPy.
         tolerance: how far apart values may be, as a part of the largest element; by default that of `tolerance_for`.
     """
-    watched, labels, skipped = watched_program(program)
+    watched, watching = watched_program(program, leaves)
+    labels = watching.labels
     count = len(program.outputs)
     replayed = walk(watched, leaves, Visitor())[count:]
     compiled = run_program(watched, list(leaves))[count:]
@@ -204,16 +129,16 @@ def compare(program: Program, leaves: Sequence[Array], outs: Sequence[Array], to
     apart = [difference(one, other, number, tolerance) for number, (one, other) in enumerate(zip(outs, plain, strict=True))]
     results = [one for one, out in zip(apart, outs) if one.error > _allowed(out, tolerance)]
     worst = max([worst, *[one.error for one, out in zip(apart, outs) if one not in results]])
-    return Comparison(first, tuple(results), len({label.equation.id for label in labels}), skipped, worst)
+    return Comparison(first, tuple(results), len({label.equation.id for label in labels}), watching.skipped, worst)
 
 
 def _allowed(array: Array, tolerance: float | None) -> float:
     return tolerance_for(array.type) if tolerance is None or kind(array.dtype) not in "fc" else tolerance
 
 
-def difference(one: Array, other: Array, what: Watched | int, tolerance: float | None = None) -> Difference:
+def difference(one: Array, other: Array, what: Value | int, tolerance: float | None = None) -> Difference:
     """How a value on NumPy and the compiled one differ, the most or, in loops, in the first step that differs too much."""
-    label = what if isinstance(what, Watched) else None
+    label = what if isinstance(what, Value) else None
     a, b = _numbers(one), _numbers(other)
     levels = () if label is None else label.levels
     errors = _errors(a, b, len(levels))
@@ -222,14 +147,14 @@ def difference(one: Array, other: Array, what: Watched | int, tolerance: float |
         flat = int(np.argmax(errors))
         over = np.argwhere(errors > _allowed(one, tolerance))
         if levels and len(over):  # steps are stacked by their numbers, also of a loop that runs backwards
-            order = [over[:, axis] * (-1 if level.params["reverse"] else 1) for axis, level in enumerate(levels)]
+            order = [over[:, axis] * (-1 if level.params.get("reverse") else 1) for axis, level in enumerate(levels)]
             flat = int(np.ravel_multi_index(tuple(over[np.lexsort(order[::-1])[0]]), errors.shape))
         index = tuple(map(int, np.unravel_index(flat, errors.shape)))
     error = float(errors[index]) if errors.size else 0.0
     text, other_text = [_text(array, index) for array in (one, other)] if errors.size else ["", ""]
     steps, element = index[: len(levels)], index[len(levels) :]
     equation = None if label is None else label.equation
-    number = what.number if isinstance(what, Watched) else what
+    number = what.number if isinstance(what, Value) else what
     return Difference(equation, number, error, element, text, other_text, steps)
 
 
