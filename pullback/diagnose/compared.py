@@ -21,10 +21,14 @@ from pullback.diagnose.walk import Visitor, walk
 from pullback.diagnose.watched import Value, watched_program
 from pullback.engine.compile import run_program
 from pullback.numpy.dtypes import finfo
-from pullback.program.equation import Equation
+from pullback.ops.arithmetic import add, sub
+from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
 
 BITS_OF_TOLERANCE = 0.6  # of the digits of a dtype, those in which values must agree by default
+
+
+MOST_LOOKED_AT = 256  # of the equations whose values differ, the first ones, that are run again by themselves
 
 
 def tolerance_for(type: ArrayType) -> float:
@@ -69,10 +73,13 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a comparison with compiled code came to.
+    """What a comparison with compiled code came to; true if an equation or a result differs.
 
     Attributes:
-        first: the first equation that differs; None where none does.
+        first: the first equation for which compiled code computes something else than NumPy does from the same operands; None
+            where there is none.
+        grown: else, the first equation whose values differ all the same, since its operands differ in their last digits. Where
+            no result differs, these are values that are small beside those that they are computed from.
         results: the results that differ, of the Program compiled as it is.
         compared: how many equations were compared. skipped: those that were not, since they are in a loop of unknown
             length, in another loop or a branch, or its test.
@@ -80,6 +87,7 @@ class Comparison(NamedTuple):
     """
 
     first: Difference | None
+    grown: Difference | None
     results: tuple[Difference, ...]
     compared: int
     skipped: int
@@ -94,11 +102,17 @@ class Comparison(NamedTuple):
         if self.skipped:
             said += f", {self.skipped} in loops of unknown length not, but for what comes out"
         if not self:
-            return f"{said}; all agree ({within})"
+            small = "" if self.grown is None else f", but for rounding of what cancels, first in {self.grown}"
+            return f"{said}; all agree ({within}){small}"
         lines = [said]
         if self.first is not None:
             lines.append(f"the first that differs is {self.first}")
-        elif self.results:
+        elif self.grown is not None:
+            lines.append(
+                "from the same operands all compute the same, but rounding grows: the first values that differ are those of"
+            )
+            lines.append(str(self.grown))
+        else:
             lines.append(f"they agree ({within}), as long as the compiler must return each value; compiled as it is,")
         return "\n".join([*lines, *[str(result) for result in self.results]])
 
@@ -114,34 +128,85 @@ def compare(program: Program, leaves: Sequence[Array], outs: Sequence[Array], to
         tolerance: how far apart values may be, as a part of the largest element; by default that of `tolerance_for`.
     """
     watched, watching = watched_program(program, leaves)
-    labels = watching.labels
-    count = len(program.outputs)
-    replayed = walk(watched, leaves, Visitor())[count:]
-    compiled = run_program(watched, list(leaves))[count:]
-    first, worst = None, 0.0
-    for label, one, other in zip(labels, replayed, compiled, strict=True):
+    labels, own = watching.labels, len(program.outputs)
+    replayed = walk(watched, leaves, Visitor())[own:]
+    compiled = run_program(watched, list(leaves))[own:]
+    at = {id(label): value for label, value in zip(labels, compiled, strict=True)}
+    starts: dict[int, int] = {}  # where the values begin that are computed in a loop
+    apart: list[tuple[Any, Value, Difference]] = []
+    worst = 0.0
+    for number, (label, one, other) in enumerate(zip(labels, replayed, compiled)):
+        if label.levels:
+            starts.setdefault(label.levels[0].id, number)
+        if label.equation is None:
+            continue
         found = difference(one, other, label, tolerance)
         if found.error > _allowed(one, tolerance):
-            first = first or found
+            apart.append((_when(label, found.steps, starts, number), label, found))
         else:
             worst = max(worst, found.error)
+    apart.sort(key=lambda one: one[0])
+    alone = [_alone(label, found, at, tolerance) for _, label, found in apart[:MOST_LOOKED_AT]]
+    first = next((one for one in alone if one is not None), None)
+    grown = apart[0][2] if apart and first is None else None
     plain = run_program(program, list(leaves))
-    apart = [difference(one, other, number, tolerance) for number, (one, other) in enumerate(zip(outs, plain, strict=True))]
-    results = [one for one, out in zip(apart, outs) if one.error > _allowed(out, tolerance)]
-    worst = max([worst, *[one.error for one, out in zip(apart, outs) if one not in results]])
-    return Comparison(first, tuple(results), len({label.equation.id for label in labels}), watching.skipped, worst)
+    last = [difference(one, other, number, tolerance) for number, (one, other) in enumerate(zip(outs, plain, strict=True))]
+    results = [one for one, out in zip(last, outs) if one.error > _allowed(out, tolerance)]
+    worst = max([worst, *[one.error for one in last if one not in results]])
+    compared = {label.equation.id for label in labels if label.equation is not None}
+    return Comparison(first, grown, tuple(results), len(compared), watching.skipped, worst)
+
+
+def _when(label: Value, steps: Sequence[int], starts: dict[int, int], number: int) -> Any:
+    """When a value was computed, to be compared with when others were: in a loop, by steps."""
+    times = [-step if level.params.get("reverse") else step for step, level in zip(steps, label.levels)]
+    return starts[label.levels[0].id] if label.levels else number, times, number
+
+
+def _alone(label: Value, found: Difference, compiled: dict[int, Array], tolerance: float | None) -> Difference | None:
+    """How the result of an equation differs from what NumPy makes of the same operands; None if it does not, but for rounding.
+
+    What holds other equations, which have been compared, differs by these. Where many numbers are added, rounding is a part of
+    these, not of their sum.
+    """
+    equation = label.equation
+    assert equation is not None
+    if label.opened:
+        return None
+    operands: list[Array] = []
+    for operand in label.operands:
+        if operand is None:
+            return found
+        value = operand if isinstance(operand, Array) else compiled[id(operand)]
+        steps = () if isinstance(operand, Array) else found.steps[: len(operand.levels)]
+        operands.append(_part(value, steps))
+    inputs = [Variable(operand.type) for operand in operands]
+    single = Program(inputs, [equation.replace(inputs=tuple(inputs))], equation.outputs)
+    one = walk(single, operands, Visitor())[label.number]
+    other = _part(compiled[id(label)], found.steps)
+    added = equation.primitive.accumulation is not None or equation.primitive in (add, sub)
+    scale = max([0.0, *[_largest(x) for x in operands if kind(x.dtype) in "fc"]]) if added else 0.0
+    own = difference(one, other, label.number, tolerance, scale)
+    return own._replace(equation=equation, steps=found.steps) if own.error > _allowed(one, tolerance) else None
 
 
 def _allowed(array: Array, tolerance: float | None) -> float:
     return tolerance_for(array.type) if tolerance is None or kind(array.dtype) not in "fc" else tolerance
 
 
-def difference(one: Array, other: Array, what: Value | int, tolerance: float | None = None) -> Difference:
-    """How a value on NumPy and the compiled one differ, the most or, in loops, in the first step that differs too much."""
+def _part(array: Array, steps: tuple[int, ...]) -> Array:
+    """The value in a step of the loops by which it is stacked."""
+    host = np.asarray(host_of(array))
+    return Array(array.type.with_shape(array.type.shape[len(steps) :]), np.asarray(host[steps])) if steps else array
+
+
+def difference(one: Array, other: Array, what: Value | int, tolerance: float | None = None, scale: float = 0.0) -> Difference:
+    """How a value on NumPy and the compiled one differ, the most or, in loops, in the first step that differs too much; as a
+    part of the largest element, or of `scale`."""
     label = what if isinstance(what, Value) else None
     a, b = _numbers(one), _numbers(other)
     levels = () if label is None else label.levels
-    errors = _errors(a, b, len(levels))
+    errors = _errors(a, b, len(levels), scale)
     index: tuple[int, ...] = ()
     if errors.size:
         flat = int(np.argmax(errors))
@@ -167,7 +232,7 @@ def _numbers(array: Array) -> Any:
     return words
 
 
-def _errors(a: Any, b: Any, levels: int) -> Any:
+def _errors(a: Any, b: Any, levels: int, least: float) -> Any:
     """How far elements are apart, as a part of the largest one of the value; infinity where one only is NaN, or infinite."""
     if a.dtype.kind not in "fc":
         return np.where(a == b, 0.0, np.inf)
@@ -175,7 +240,7 @@ def _errors(a: Any, b: Any, levels: int) -> Any:
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         sizes = np.where(np.isfinite(a), np.abs(a), 0.0).astype(np.float64)
         axes = tuple(range(levels, a.ndim))
-        scale = np.max(sizes, axis=axes, keepdims=True, initial=0.0)
+        scale = np.max(sizes, axis=axes, keepdims=True, initial=least)
         apart = np.abs(a - b).astype(np.float64) / np.where(scale == 0, 1.0, scale)
         return np.where(same, 0.0, np.where(np.isfinite(a) & np.isfinite(b), apart, np.inf))
 
@@ -185,3 +250,10 @@ def _text(array: Array, index: tuple[int, ...]) -> str:
     if kind(array.dtype) == "k":
         return "random keys"
     return short_text(Array(array.type.with_shape(()), np.asarray(host[index])))
+
+
+def _largest(array: Array) -> float:
+    """The largest absolute value of the finite elements."""
+    numbers = np.asarray(numbers_of(array))
+    with np.errstate(all="ignore"):
+        return float(np.max(np.where(np.isfinite(numbers), np.abs(numbers), 0.0), initial=0.0))

@@ -9,7 +9,7 @@ steps it takes may differ from time to time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.control.cond import cond
 from pullback.control.holder import Held, bind_holder, held_by
@@ -26,12 +26,31 @@ from pullback.transforms.stage import replay
 from pullback.transforms.zeros import zero_of
 
 
-class Value(NamedTuple):
-    """An output of a watched Program: result `number` of an equation, stacked by the loops around it, the outermost first."""
+class Value:
+    """An output of a watched Program.
 
-    equation: Equation
-    number: int
-    levels: tuple[Equation, ...]
+    Attributes:
+        levels: the loops by which it is stacked, the outermost first.
+        equation, number: whose result it is, and which; of what begins a loop's step, None.
+        operands: those of the equation: a `Value`, which may be of fewer levels, an Array, or None for what is not known.
+        opened: whether the values of equations that it holds are there as well.
+    """
+
+    __slots__ = ("equation", "levels", "number", "opened", "operands")
+
+    def __init__(
+        self,
+        levels: tuple[Equation, ...],
+        equation: Equation | None = None,
+        number: int = 0,
+        operands: Sequence[Value | Array | None] = (),
+        opened: bool = False,
+    ) -> None:
+        self.levels = levels
+        self.equation = equation
+        self.number = number
+        self.operands = operands
+        self.opened = opened
 
 
 class Trips(Visitor):
@@ -72,7 +91,8 @@ class Watching:
     """Applies equations, and collects what they compute.
 
     Attributes:
-        values: what they computed. labels: what each is. skipped: how many equations are left as they are.
+        values: what they computed, and what begins the steps of loops. labels: what each is.
+        skipped: how many equations are left as they are.
     """
 
     def __init__(self, trips: list[int] | None = None, levels: tuple[Equation, ...] = ()) -> None:
@@ -81,17 +101,37 @@ class Watching:
         self.values: list[Any] = []
         self.labels: list[Value] = []
         self.skipped = 0
+        self._known: dict[int, tuple[Any, Value | Array | None]] = {}  # by the ids of values, which are kept
+
+    def label(self, value: Any) -> Value | Array | None:
+        """What a value is that is used."""
+        if isinstance(value, Array):
+            return value
+        if id(value) not in self._known:
+            self.add(value, Value(self.levels))
+        return self._known[id(value)][1]
+
+    def know(self, values: Sequence[Any], labels: Sequence[Value | Array | None]) -> None:
+        """These values are those of outside."""
+        self._known.update({id(value): (value, label) for value, label in zip(values, labels)})
+
+    def add(self, value: Any, label: Value) -> None:
+        """Collect a value."""
+        self.values.append(value)
+        self.labels.append(label)
+        self._known.setdefault(id(value), (value, label))
 
     def apply(self, equation: Equation, operands: list[Any]) -> Any:
         """Apply an equation, and collect what it and the Programs that it holds compute."""
         several = equation.primitive.multiple_results
+        used = [self.label(operand) for operand in operands]
+        opened = is_opened(equation) and not (is_open_loop(equation) and self.trips is None)
         if not is_opened(equation):
             outs = bind_equation(equation, operands)
         else:
             outs = self._opened(equation, operands, held_by(equation.primitive, equation.params))
         for number, out in enumerate(outs if several else (outs,)):
-            self.values.append(out)
-            self.labels.append(Value(equation, number, self.levels))
+            self.add(out, Value(self.levels, equation, number, used, opened))
         return outs
 
     def _opened(self, equation: Equation, operands: list[Any], held: Held) -> Sequence[Any]:
@@ -107,14 +147,16 @@ class Watching:
                 return found
             length = self.trips.pop(0)
             self.skipped += count(held.test)
-        inner, body = _watched(held.programs[0], (*self.levels, equation))
+        known = [self.label(operand) for operand in operands[: held.consts]]
+        inner, body = _watched(held.programs[0], (*self.levels, equation), known)
         params = {"num_consts": held.consts, "num_carry": held.carry, "length": length, "reverse": False, "unroll": 1}
         params = {**params, "body": body} if held.test is not None else held.on([body])
         return self._collected(bind_holder(scan, *operands, **params), len(equation.outputs), [inner])
 
     def _branches(self, equation: Equation, operands: list[Any], held: Held) -> Sequence[Any]:
         own = len(equation.outputs)
-        made = [_without_keys(*_watched(branch, self.levels), own) for branch in held.programs]
+        known = [self.label(operand) for operand in operands[1:]]
+        made = [_without_keys(*_watched(branch, self.levels, known), own) for branch in held.programs]
         rows = [body.output_types[own:] for _, body in made]
         branches = [_with_zeros(body, own, rows, number) for number, (_, body) in enumerate(made)]
         return self._collected(bind_holder(cond, *operands, **held.on(branches)), own, [inner for inner, _ in made])
@@ -128,11 +170,12 @@ class Watching:
         return tuple(outs[:own])
 
 
-def _watched(program: Program, levels: tuple[Equation, ...]) -> tuple[Watching, Program]:
-    """A Program that also returns its values, and what they are."""
+def _watched(program: Program, levels: tuple[Equation, ...], known: Sequence[Value | Array | None]) -> tuple[Watching, Program]:
+    """A Program that also returns its values, and what they are; what its first inputs are is known."""
     inner = Watching(None, levels)
 
     def whole(*args: Any) -> list[Any]:
+        inner.know(args, known)
         outs = run(program, args, inner.apply)
         return [*outs, *inner.values]
 
@@ -142,7 +185,10 @@ def _watched(program: Program, levels: tuple[Equation, ...]) -> tuple[Watching, 
 def _without_keys(inner: Watching, body: Program, own: int) -> tuple[Watching, Program]:
     """Without values that are random keys, of which there are no zeros."""
     kept = [i for i, type in enumerate(body.output_types[own:]) if not is_key(type.dtype)]
+    left = {id(label) for label in inner.labels} - {id(inner.labels[i]) for i in kept}
     inner.labels = [inner.labels[i] for i in kept]
+    for label in inner.labels:
+        label.operands = [None if id(operand) in left else operand for operand in label.operands]
     return inner, body.rearranged(range(len(body.inputs)), [*range(own), *[own + i for i in kept]])
 
 
@@ -164,6 +210,7 @@ def watched_program(program: Program, leaves: Sequence[Array]) -> tuple[Program,
     watching = Watching(trips.counts)
 
     def whole(*args: Any) -> list[Any]:
+        watching.know(args, leaves)
         outs = run(program, args, watching.apply)
         return [*outs, *watching.values]
 

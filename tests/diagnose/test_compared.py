@@ -34,6 +34,21 @@ class off(Rules):
         return off(*args), axes[0]
 
 
+@primitive
+class slightly(Rules):
+    """x; compiled code makes it larger by a millionth."""
+
+    def result_type(x: Any) -> Any:
+        return x
+
+    def evaluate(x: Any) -> Any:
+        return x
+
+    def lower(write: Any, x: Any) -> Any:
+        more = write.broadcast(write.constant(np.asarray(1 + 1e-6, x.dtype)), x.shape)
+        return write.elementwise("stablehlo.multiply", x, more)
+
+
 def compared(function: Any, *args: Any, **options: Any) -> Any:
     return pb.replay(function, *[pnp.asarray(x) for x in args], compare=True, **options).comparison
 
@@ -145,6 +160,32 @@ def test_the_tolerance_is_part_of_the_largest_element() -> None:
     assert compared(f, V([3, 100])).first is not None
     assert compared(f, V([3, 100]), tolerance=0.01).first is None
     assert compared(f, V([3, 100]), tolerance=0.001).first.error == pytest.approx(0.005)
+
+
+def test_rounding_that_grows_is_told_from_an_operation_that_differs() -> None:
+    found = compared(lambda x: (slightly(x) - 0.99999) * 2.0, V(1.0))
+    assert found and found.first is None and found.grown.equation.primitive.name == "sub"
+    assert "rounding grows" in str(found) and "sub" in str(found)
+    found = compared(lambda x: off((slightly(x) - 0.99999) * 0.0 + 3.0), V(1.0))
+    assert found.first.equation.primitive is off and found.grown is None
+    assert (found.first.replayed, found.first.compiled) == ("3.0", "3.5")
+
+
+def test_a_sum_of_what_cancels_is_no_difference() -> None:
+    x = np.random.default_rng(0).normal(size=1000).astype("f4")
+    found = compared(lambda x: pnp.sum(x) - pnp.sum(pnp.sort(x)), x)
+    assert found.first is None
+
+
+def test_within_loops_operands_are_those_of_the_step() -> None:
+    def f(x: Any, w: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            return (slightly(c) - 0.99999) * w + y, c
+
+        return pb.lax.scan(step, x, V([1.0, 1.0, 1.0]))[0]
+
+    found = compared(f, V(1.0), V(100.0))
+    assert found.first is None and found.grown.equation.primitive.name == "sub" and found.grown.steps == (0,)
 
 
 OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {
