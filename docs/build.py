@@ -1,6 +1,7 @@
 """Builds the site of the documentation: static pages that open from the disk, without a network.
 
-python docs/build.py OUT        # from the Markdown under docs/ and what it leads to; needs pip install 'pullback[docs]'
+python docs/build.py OUT              # from the Markdown under docs/ and what it leads to; needs pip install 'pullback[docs]'
+python docs/build.py OUT --no-panes   # in a second, without the explorer panes, for which the tutorials are run
 
 OUT is made if it is not there, and taken if it is empty or holds a site that was built before.
 """
@@ -15,24 +16,27 @@ import sys
 from website.contents import contents
 from website.layout import Layout
 from website.markup import Names, html
-from website.pages import DOCS, ROOT, Page, SiteError, collect, place_of
+from website.pages import DOCS, ROOT, Page, SiteError, collect, place_of, relative
+from website.panes import figure, made, panes_of, place
 from website.search import index
 
 FILES = ("style.css", "site.js", "icon.svg")
 MARK = "website/search-index.js"  # by it a folder is known as one of ours
 
 
-def build(out: pathlib.Path) -> list[str]:
+def build(out: pathlib.Path, panes: bool = True) -> list[str]:
     """Write the site into a folder.
 
     Arguments:
         out: the folder.
+        panes: whether to make the explorer panes; else the pages have the text that stands for them on GitHub.
 
     Returns:
         The places of its pages, in their order.
 
     Raises:
-        SiteError: a link leads nowhere, a page has HTML, or the folder holds something else.
+        SiteError: a link leads nowhere, a page has HTML or a marker that cannot be read, code of a page failed, or the folder
+            holds something else.
     """
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / MARK).exists())):
         raise SiteError(f"{out} is there, and is no site that this program built: choose another folder, or empty it.")
@@ -41,27 +45,36 @@ def build(out: pathlib.Path) -> list[str]:
     pages, images = collect(starts)
     order = contents({source for source in pages if source.suffix == ".md"})
     layout, names = Layout(order, pages), Names(list(pages.values()))
-    files = {page.place: layout.framed(page, html(page, names, lambda what, line: None)) for page in pages.values()}
-    files[MARK] = index([(pages[place.source], place.section) for place in order])
+    shown = {page.source: panes_of(page) for page in pages.values()}
+    files = made([page for page in pages.values() if shown[page.source]]) if panes else {}
+    for page in pages.values():
+        figures = [figure(pane, relative(place(page, i + 1), page.place)) for i, pane in enumerate(shown[page.source])]
+        files[page.place] = layout.framed(page, html(page, names, figures if panes else None))
+    files[MARK] = index([(pages[one.source], one.section) for one in order])
     if out.exists():
         shutil.rmtree(out)
-    for place, text in files.items():
-        (out / place).parent.mkdir(parents=True, exist_ok=True)
-        (out / place).write_text(text, encoding="utf-8")
+    for name, text in files.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text, encoding="utf-8")
     for name in FILES:
         shutil.copyfile(DOCS / "website" / name, out / "website" / name)
     for image in sorted(images):
         (out / place_of(image)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(image, out / place_of(image))
-    return [pages[place.source].place for place in order]
+    return [pages[one.source].place for one in order]
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path, help="the folder to write to")
-    given = parser.parse_args()
+    parser.add_argument("--no-panes", action="store_true", help="leave the explorer panes out")
+    given = parser.parse_args(arguments)
     try:
-        built = build(given.out)
+        built = build(given.out, panes=not given.no_panes)
     except SiteError as error:
         sys.exit(str(error))
     print(f"{len(built)} pages: open {given.out / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

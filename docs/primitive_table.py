@@ -217,7 +217,7 @@ def summary(found: Any) -> str:
     return re.split(r"(?<=[^A-Z .]\.) (?=[A-Z])", paragraph)[0]
 
 
-BESIDES = ("simplify", "sparsity", "axis_map", "prune", "depends", "across")
+BESIDES = ("simplify", "sparsity", "axis_map", "prune", "depends", "across", "traffic", "sent", "alias", "in_place")
 COLUMNS = {
     "takes": lambda p: f"`{p.kinds}`",
     "computes": computes,

@@ -67,7 +67,8 @@ class Error:
             >>> pb.checks.checkify(pnp.sqrt)(4.0)[0].get_exception()
         """
         codes = [int(code) for code in np.ravel(np.asarray(self.code)) if code]
-        return _failures.get(codes[0], CheckError("a check failed, long ago")) if codes else None
+        forgotten = CheckError("a check failed, so long ago that what it said is gone: look at errors sooner")
+        return _failures.get(codes[0], forgotten) if codes else None
 
     def get(self) -> str | None:
         """What the failure says.

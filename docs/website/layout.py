@@ -84,7 +84,7 @@ class Layout:
         """The headings of a page below its title; of a page of the reference, the names on it."""
         rows = []
         for heading in page.headings[1:]:
-            if heading.level > 3 or (heading.level == 3 and not heading.code and len(page.headings) > 40):
+            if heading.level > 3 or (heading.level == 3 and not heading.code and len(page.headings) > 120):
                 continue
             text = heading.anchor if heading.code else heading.text
             kind = ' class="inner"' if heading.level == 3 and not heading.code else ""

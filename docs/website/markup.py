@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import escape
 from typing import ClassVar
 
@@ -19,9 +19,9 @@ from website.pages import MARKDOWN, ROOT, Page, SiteError, relative
 
 FORMAT = HtmlFormatter(nowrap=True)
 NAMED = re.compile(r"(?:pb|pullback|pnp|lax|pb\.compat\.nabla)(?:\.[A-Za-z_]\w*)+(?=$|\()")
+TABULAR = re.compile(r"\S {3,}\S")
 SHORT = {"pb": "pullback", "pnp": "pullback.numpy", "lax": "pullback.lax"}
 ROOMS = {"pullback.linalg": "pullback.numpy.linalg", "pullback.fft": "pullback.numpy.fft"}
-PANE = re.compile(r"<!-- explore: (.*?) -->", re.S)
 
 
 class ProgramLexer(RegexLexer):
@@ -55,7 +55,8 @@ def code(text: str, language: str) -> str:
     elif language == "text" and ("{ lambda" in text or "stablehlo." in text):
         lexer = PROGRAM
     kind = "output" if language == "text" else "code"
-    if kind == "output" and lexer is None and max(map(len, text.split("\n"))) > 130:
+    lines = [line for line in text.split("\n") if len(line) > 130]
+    if kind == "output" and lexer is None and lines and not TABULAR.search(text):
         kind += " long"  # a message, whose lines are broken where there is no more room
     inner = highlight(text, lexer, FORMAT) if lexer else escape(text, quote=False)
     return f'<pre class="{kind}" tabindex="0"><code>{inner}</code></pre>\n'
@@ -89,24 +90,21 @@ class Names:
         return relative(found[0].place, page.place) + (f"#{found[1]}" if found[1] else "")
 
 
-def without_panes(tokens: list[Token], panes: Callable[[str, int], str | None]) -> Iterator[Token]:
-    """The blocks of a page, where what stands between `<!-- explore: ... -->` and `<!-- /explore -->` is replaced by the
-    HTML that `panes(what, line)` makes of it, if it makes any; other comments are left out."""
+def with_panes(tokens: list[Token], figures: list[str] | None) -> Iterator[Token]:
+    """The blocks of a page, where what stands between `<!-- explore: ... -->` and `<!-- /explore -->` is replaced by the next
+    of the figures, if there are any; other comments are left out."""
+    waiting = iter(figures or ())
     skipping = False
     for token in tokens:
         if token.type == "html_block":
-            found = PANE.match(token.content)
-            if found:
-                html = panes(found[1], (token.map or [0])[0] + 1)
-                skipping = html is not None
-                if html is not None:
-                    made = Token("html_block", "", 0)
-                    made.content = html
-                    yield made
+            if not token.content.startswith("<!--"):
+                raise SiteError(f"HTML in Markdown, which is not taken but for comments: {token.content!r}")
+            if token.content.startswith("<!-- explore:") and figures is not None:
+                token = Token("html_block", "", 0, content=next(waiting))
+                skipping = True
+                yield token
             elif token.content.startswith("<!-- /explore"):
                 skipping = False
-            elif not token.content.startswith("<!--"):
-                raise SiteError(f"HTML in Markdown, which is not taken but for comments: {token.content!r}")
         elif not skipping:
             yield token
 
@@ -154,11 +152,11 @@ MARKDOWN.add_render_rule("table_open", lambda self, tokens, at, options, env: '<
 MARKDOWN.add_render_rule("table_close", lambda self, tokens, at, options, env: "</table></div>\n")
 
 
-def html(page: Page, names: Names, panes: Callable[[str, int], str | None]) -> str:
-    """The content of a page."""
+def html(page: Page, names: Names, figures: list[str] | None = None) -> str:
+    """The content of a page, with figures for its explorer panes; without them, with the text that stands for them."""
     if not page.is_markdown:
         language = {".py": "python", ".pyi": "python", ".json": "json", ".sh": "bash"}.get(page.source.suffix, "")
         return f"<h1><code>{escape(str(page.source.relative_to(ROOT)))}</code></h1>\n" + code(page.text, language)
-    tokens = list(without_panes(page.tokens, panes))
+    tokens = list(with_panes(page.tokens, figures))
     linked_names(tokens, page, names)
     return MARKDOWN.renderer.render(tokens, MARKDOWN.options, {})

@@ -106,9 +106,7 @@ class Jitted(NativeCallable):
         self._donate_numbers, self._donate_names = chosen_arguments(fun, donate_argnums, donate_argnames, "jit's donate")
         both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
         if both:
-            raise StaticArgumentError(
-                f"jit was asked to donate {both[0]!r} of {describe(fun)}, which is static: it has no memory."
-            )
+            raise StaticArgumentError(f"jit cannot donate {both[0]!r} of {describe(fun)}, which is static. Choose one of both.")
         self._trees_taken = kind_of(fun, self._trees_taken)
         self._options = options
         self._explain_misses = explain_misses
@@ -231,7 +229,10 @@ class Jitted(NativeCallable):
         else:
             noted = self._history.miss(key, list(signatures))  # at once: other threads may add to them
             if refuses_traces():
-                raise RuntimeError(f"Nothing may be traced here (no_tracing). {self._explain(noted)}{at_user_line()}")
+                raise RuntimeError(
+                    f"Nothing may be traced here (no_tracing). {self._explain(noted)} Call it with such arguments"
+                    f" before.{at_user_line()}"
+                )
             if flag("PULLBACK_EXPLAIN") if self._explain_misses is None else self._explain_misses:
                 print(self._explain(noted))
             elif explains_misses():
@@ -447,7 +448,7 @@ class Jitted(NativeCallable):
                 tiered.begin()
             for signature, tiered in waiting:
                 if not tiered.wait(until):
-                    raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s; it will be.")
+                    raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s. Give it more.")
                 signature.compile()
         except BaseException as error:
             trim(error)

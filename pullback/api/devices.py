@@ -204,7 +204,10 @@ def device_get(x: Any) -> Any:
     leaves, structure = flatten(x)
     for leaf in leaves:
         if isinstance(leaf, Tracer):
-            raise LeafError(f"device_get was given a traced value of type {leaf.type}, which has no values to get yet.")
+            raise LeafError(
+                f"device_get was given a traced value of type {leaf.type}, which has no values to get yet. Return it from the"
+                " traced function, and get that."
+            )
     others = [isinstance(leaf, np.ndarray) or find_converter(type(leaf)) is None for leaf in leaves]
     return unflatten(structure, [leaf if other else as_array(leaf).view() for leaf, other in zip(leaves, others)])
 

@@ -61,11 +61,18 @@ def global_name(function: Any) -> str | None:
     return name if found is function else None
 
 
+# Transformations from a function to a function, of which one may apply the function too early.
+_OF_FUNCTIONS = frozenset({"checkpoint", "grad", "hessian", "jacfwd", "jacrev", "jit", "pmap", "value_and_grad", "vmap"})
+
+
 def check_callable(function: Any, transformation: str, name: str = "") -> None:
     """Raise TypeError unless a transformation was given a function; `name` is that of the argument, if there are others."""
     if not callable(function):
         which = f" as {name}" if name else ""
-        raise TypeError(f"{transformation} takes a function{which}, but got {function!r} of type {type(function).__name__}.")
+        given, called = repr(function), ""
+        if isinstance(function, (Array, Tracer, int, float)) and transformation in _OF_FUNCTIONS:
+            called = f" Write {transformation}(f)(x), not {transformation}(f(x))."
+        raise TypeError(f"{transformation} takes a function{which}, but got {given} of type {type(function).__name__}.{called}")
 
 
 def check_flags(transformation: str, **flags: Any) -> None:
@@ -113,7 +120,7 @@ def normalize_argnums(
             raise GradientError(f"{transformation} of {describe(function)} has argnums={argnums!r}, but {why}.{at_user_line()}")
     normal = tuple([int(number) % count for number in numbers])
     if len(set(normal)) != len(normal):
-        raise GradientError(f"{transformation}'s argnums={argnums!r} names an argument twice.")
+        raise GradientError(f"{transformation}'s argnums={argnums!r} names an argument twice: name each once.")
     return normal
 
 

@@ -208,7 +208,7 @@ def number_of_steps(what: str, f: Function, xs: Any, length: int | None = None) 
         raise AxisError(f"{what} of {describe(f)} has no xs to loop over{cure}.")
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{path} has {size}" if path != "length" else f"length is {size}" for path, size in sizes.items())
-        raise AxisError(f"{what} of {describe(f)} was given different numbers of steps: {listed}.")
+        raise AxisError(f"{what} of {describe(f)} needs one number of steps, but was given several: {listed}.")
     return next(iter(sizes.values()))
 
 
@@ -388,7 +388,7 @@ def fori_loop(
     if any(isinstance(bound, Tracer) for bound in bounds):
         if unroll is not None:
             raise ValueError(
-                f"fori_loop of {describe(body_fun)} has bounds that are traced, so unroll={unroll!r} has no meaning."
+                f"fori_loop of {describe(body_fun)} has bounds that are traced, so that unroll={unroll!r} must be left out."
             )
         return _counted_while(bounds, body_fun, init_val)  # type: ignore[no-any-return]
     first, last = bounds

@@ -221,7 +221,10 @@ class _BatchedArguments(FlatArguments):
         found = [f"axis_size is {axis_size}"] if axis_size is not None else []
         paths = self.paths()
         found += [f"argument {paths[i]} has size {size} along axis {axis}" for i, axis, size in self.sizes]
-        raise AxisError(f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}.")
+        raise AxisError(
+            f"vmap of {describe(self.function)} was given batches of different sizes: {'; '.join(found)}. Batch along axes of"
+            " one size, and give None in in_axes for what is not batched."
+        )
 
 
 _NOT_BATCHED = "leave it out of the batch (None in in_axes, which may be a dict by argument name)"

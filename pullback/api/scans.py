@@ -113,7 +113,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: R, reverse: bool = Fa
     axes = [axis % type.ndim for type in types]
     sizes = [type.shape[at] for type, at in zip(types, axes)]
     if len(set(sizes)) > 1:
-        raise AxisError(f"associative_scan of {describe(fn)} was given leaves of different sizes along axis {axis}: {sizes}.")
+        raise AxisError(f"associative_scan of {describe(fn)} needs leaves of one size along axis {axis}, but got {sizes}.")
 
     def combine(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
         outs, out_structure = returned_leaves(fn, fn(unflatten(structure, left), unflatten(structure, right)))

@@ -292,8 +292,8 @@ class Compiled(_AheadOfTime):
         statics, dynamic = self._given(args, kwargs)
         if any(statics) and statics != self._statics:
             raise StaticArgumentError(
-                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. The jitted"
-                " function itself compiles again."
+                f"{describe(self._fun)} was compiled for other static arguments: {self._other_static(statics)}. Call the"
+                " jitted function itself, which compiles again."
             )
         trees = self._signature.trees
         leaves, structure = trees.array_leaves(trees.without_float0(dynamic), lambda: "argument")

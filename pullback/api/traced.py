@@ -85,6 +85,30 @@ def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
     return outs[len(refs) :]
 
 
+# How functions are called that do not take the arguments that a user passes beside them.
+_CALLED = {
+    "scan": "f(carry, x)",
+    "fori_loop": "body_fun(i, value)",
+    "while_loop": "cond_fun(value) and body_fun(value)",
+    "cond": "true_fun(*operands) or false_fun(*operands)",
+    "switch": "branch(*operands)",
+    "map": "f(x)",
+}
+
+
+def _returned(transformation: str, fun: Function, call: Function, arguments: Sequence[Any]) -> Any:
+    """What a function returns; the error where it takes other arguments than it is given says how it is called."""
+    try:
+        return call(*arguments)
+    except TypeError as error:
+        if transformation in _CALLED and call is fun and error.__traceback__.tb_next is None:  # type: ignore[union-attr]
+            raise TypeError(
+                f"{transformation} calls its function as {_CALLED[transformation]}: here with {len(arguments)} arguments, but"
+                f" {error}."
+            ) from None
+        raise
+
+
 @leak_checked
 def trace(
     transformation: str,
@@ -121,7 +145,7 @@ def trace(
         result: list[TreeDef] = []
 
         def flat(*leaves: Any) -> list[Any]:
-            out = kind.without_float0(call(*trees_of(structures, leaves)))
+            out = kind.without_float0(_returned(transformation, fun, call, trees_of(structures, leaves)))
             outs, structure = kind.array_leaves(out, lambda: returned_by(fun), keep_out=OUT_OF_RESULTS)
             result.append(structure)
             return outs
@@ -245,7 +269,10 @@ def _sharding_of(leaf: Any, type: ArrayType) -> Any:
     if sharding is None or isinstance(sharding, SingleDeviceSharding):
         return None
     if not isinstance(sharding, NamedSharding):
-        raise TypeError(f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding.")
+        raise TypeError(
+            f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding. Give it one over a mesh, or"
+            " none."
+        )
     sharding.shard_shape(type.shape)  # raises if it does not divide such an array
     return sharding
 

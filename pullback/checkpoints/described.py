@@ -81,7 +81,9 @@ def described(tree: Any, root: str) -> tuple[Node, list[tuple[str, Any]]]:
         try:
             node["keys"] = [plain(part.key) for part in parts]
         except TypeError as error:
-            raise LeafError(f"{path} has a key of type {error}, which a checkpoint cannot hold.") from None
+            raise LeafError(
+                f"{path} has a key of type {error}, which a checkpoint cannot hold. Use strings or numbers."
+            ) from None
         if kind in DICTS.values():
             order = {key: i for i, key in enumerate(value)}
             return node | {"order": [order[part.key] for part in parts]}
@@ -111,13 +113,14 @@ def _leaf(value: Any, path: str, arrays: list[tuple[str, Any]]) -> Node:
     if isinstance(value, (Array, np.ndarray, np.generic)):
         kind = "array" if isinstance(value, Array) else "numpy" if isinstance(value, np.ndarray) else "scalar"
         if not isinstance(value, Array) and value.dtype.newbyteorder("=") not in SHORT_NAMES:
-            raise DtypeError(f"{path} is of dtype {value.dtype}, which a checkpoint cannot hold.")
+            raise DtypeError(f"{path} is of dtype {value.dtype}, which a checkpoint cannot hold. Convert it before (.astype).")
         arrays.append((path, value))
         return {"kind": kind, "array": len(arrays) - 1}
     if type(value) in (bool, int, float, complex, str, bytes):
         return {"kind": type(value).__name__, "value": plain(value)}
     raise LeafError(
-        f"{path} is {value!r} of type {type(value).__name__}, which a checkpoint cannot hold. It holds arrays, Python's"
+        f"{path} is {value!r} of type {type(value).__name__}, which a checkpoint cannot hold. Convert it: it may hold arrays,"
+        " Python's"
         " numbers, strings and bytes, in containers that pullback knows (pb.tree.register_node)."
     )
 

@@ -11,7 +11,7 @@ from pullback.api.shardings import places_as_leaves
 from pullback.checkpoints import stores, versions
 from pullback.checkpoints.described import Wanted, at, matched, skeleton
 from pullback.checkpoints.saving import wait_until_saved
-from pullback.checkpoints.stores import Stored
+from pullback.checkpoints.stores import REMEDY, Stored
 from pullback.core.array import Array, ShardedArray, aligned_empty, later_buffer
 from pullback.core.errors import CorruptCheckpoint, ShardingError
 from pullback.core.shardings import Index, NamedSharding, as_sharding
@@ -215,7 +215,7 @@ def _read(folder: str, manifest: dict[str, Any], rows: Sequence[_Row], verify: b
         error.args = (f"{path} cannot be restored: {error}",)
         raise
     except (ValueError, OSError, KeyError) as error:  # tensorstore's
-        raise CorruptCheckpoint(f"{path} cannot be restored: {error}") from error
+        raise CorruptCheckpoint(f"{path} cannot be restored: {error}. {REMEDY}") from error
     finally:  # memory is given up only when nothing is written to it any more
         for future in begun:
             future.exception()

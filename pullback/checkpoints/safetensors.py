@@ -27,6 +27,8 @@ from pullback.core.trees import OWN_TREES, flatten, structure_of, unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.parallel.arrays import make_array_from_callback
 
+REMEDY = "Copy it again from where it was saved."  # for a file that is damaged
+
 Directory = str | os.PathLike[str]
 _NAMES = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
@@ -71,14 +73,16 @@ def save_safetensors(path: Directory, tree: Any, *, metadata: Mapping[str, str] 
     arrays: dict[str, Array] = {}
     for name, leaf in _named(tree, ""):
         if name in arrays or name in ("", "__metadata__"):
-            raise LeafError(f"{name!r} cannot be the name of an array in safetensors{', twice' if name in arrays else ''}.")
+            raise LeafError(
+                f"{name!r} cannot be the name of an array in safetensors{', twice' if name in arrays else ''}. Choose another."
+            )
         try:
             arrays[name] = array = as_array(leaf)
         except LeafError as error:
             error.args = (f"{name}: {error}",)
             raise
         if not isinstance(array, Array):
-            raise LeafError(f"{name} is traced: it has no values yet.")
+            raise LeafError(f"{name} is traced: it has no values yet. Save what the traced function returns.")
         if array.dtype not in _SHORT:
             reason = NO_NUMBERS if array.dtype.names else f"it has {', '.join(_NAMES.values())}."
             raise DtypeError(f"{name} is {array.type}, for which safetensors have no dtype: {reason}")
@@ -118,7 +122,7 @@ def _named(tree: Any, prefix: str) -> Iterator[tuple[str, Any]]:
     for part in parts_of(tree)[1]:
         if not isinstance(part.key, (str, int)):
             raise LeafError(
-                f"A part of {prefix or 'the tree'} has the key {part.key!r}: names are made of strings and numbers."
+                f"A part of {prefix or 'the tree'} has the key {part.key!r}: use strings and numbers, of which names are made."
             )
         yield from _named(part.value, f"{prefix}.{part.key}" if prefix else str(part.key))
 
@@ -177,7 +181,10 @@ def _check(name: str, leaf: Any, there: Mapping[str, _Placed], path: Any) -> Non
     own = there[name].type
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
-        raise LeafError(f"{name} is {leaf!r} in what is asked for, which is no array; in {path} it is {own}.")
+        raise LeafError(
+            f"{name} is {leaf!r} in what is asked for, which is no array; in {path} it is {own}. Ask for an array, or an"
+            " ArrayType."
+        )
     if tuple(shape) != own.shape:
         raise ShapeError(f"{name} has the shape {tuple(shape)} in what is asked for, but {own.shape} in {path}.")
     if np.dtype(dtype) != own.dtype:
@@ -229,12 +236,12 @@ def _files(path: str) -> Iterator[tuple[str, frozenset[str] | None]]:
         wanted: dict[str, set[str]] = {}
         for name, where in files.items():
             if os.path.basename(where) != where or where in ("", os.curdir, os.pardir):
-                raise CorruptCheckpoint(f"{path}: {where!r} is no file beside it.")
+                raise CorruptCheckpoint(f"{path}: {where!r} is no file beside it. {REMEDY}")
             wanted.setdefault(where, set()).add(name)
     except FileNotFoundError:
-        raise CorruptCheckpoint(f"{path} is missing.") from None
+        raise CorruptCheckpoint(f"{path} is missing. {REMEDY}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptCheckpoint(f"{path}: it is no index of safetensors ({type(error).__name__}: {error}).") from None
+        raise CorruptCheckpoint(f"{path}: it is no index of safetensors ({type(error).__name__}: {error}). {REMEDY}") from None
     for where, names in wanted.items():
         yield os.path.join(os.path.dirname(path), where), frozenset(names)
 
@@ -260,18 +267,18 @@ def _header(path: str, wanted: frozenset[str] | None) -> dict[str, _Placed]:
             raise ValueError("its metadata are no object")
         found = {name: _placed(path, name, entry, 8 + length) for name, entry in header.items()}
     except FileNotFoundError:
-        raise CorruptCheckpoint(f"{path} is missing.") from None
+        raise CorruptCheckpoint(f"{path} is missing. {REMEDY}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptCheckpoint(f"{path}: it is no file of safetensors ({error}).") from None
+        raise CorruptCheckpoint(f"{path}: it is no file of safetensors ({error}). {REMEDY}") from None
     end = 8 + length
     for name, one in sorted(found.items(), key=lambda pair: (pair[1].start, pair[1].type.nbytes)):
         if one.start != end:
-            raise CorruptCheckpoint(f"{path}: {name} begins at byte {one.start}, where byte {end} is next.")
+            raise CorruptCheckpoint(f"{path}: {name} begins at byte {one.start}, where byte {end} is next. {REMEDY}")
         end += one.type.nbytes
     if end != size:
-        raise CorruptCheckpoint(f"{path}: it has {size} bytes, its arrays end at {end}.")
+        raise CorruptCheckpoint(f"{path}: it has {size} bytes, its arrays end at {end}. {REMEDY}")
     if wanted is not None and (lacking := sorted(wanted - {*found})):
-        raise CorruptCheckpoint(f"{path} has no array {lacking[0]!r}, which the index says to be there.")
+        raise CorruptCheckpoint(f"{path} has no array {lacking[0]!r}, which the index says to be there. {REMEDY}")
     return {name: one for name, one in found.items() if wanted is None or name in wanted}
 
 

@@ -54,10 +54,10 @@ def _of_tree(job: _Job, tree: Any) -> _Job:
     if type(job.compression) is not int or not 0 <= job.compression <= 22:
         raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {job.compression!r}.")
     if job.keep_every is not None and job.keep is None:
-        raise ValueError("save's keep_every says what keep spares: without keep, everything is kept.")
+        raise ValueError("save's keep_every says what keep spares: without keep, everything is kept. Pass keep too.")
     if job.ocdbt and world.process_count() > 1:
         raise NotImplementedError(
-            "A database (ocdbt=True) is written by one process. Several write a file for each chunk (ocdbt=False)."
+            "A database (ocdbt=True) is written by one process. Several write a file for each chunk: pass ocdbt=False."
         )
     stores.tensorstore()
     node, arrays = described(tree, "tree")
@@ -251,7 +251,10 @@ class Saving:
             True
         """
         if not self._wait(timeout):
-            raise TimeoutError(f"The checkpoint of step {self.step} has not been written after {timeout} seconds; it goes on.")
+            raise TimeoutError(
+                f"The checkpoint of step {self.step} has not been written after {timeout} seconds; it goes on. Wait again, with"
+                " more time."
+            )
         if self._error is not None:
             self._seen()
             raise self._error
@@ -279,7 +282,8 @@ def _earlier(saving: Saving) -> CheckpointError:
     saving._seen()
     root, why = saving._root, str(saving._root._error).rstrip(".")
     return CheckpointError(
-        f"An earlier save_async, of step {root.step} into {root.directory}, failed: {why}. Nothing was saved since then."
+        f"An earlier save_async, of step {root.step} into {root.directory}, failed: {why}. Nothing was saved since then: save"
+        " again when that is mended."
     )
 
 
@@ -349,7 +353,8 @@ class _Version:
             with _lock:
                 if partial in _in_flight:
                     raise CheckpointError(
-                        f"Another thread is writing a checkpoint of step {self.job.step} in {self.job.directory}."
+                        f"Another thread is writing a checkpoint of step {self.job.step} in {self.job.directory}. Wait for it"
+                        " (`wait` of what save returned)."
                     )
                 _in_flight.add(partial)
             self.claimed = partial
@@ -381,7 +386,7 @@ class _Version:
             return
         self.path = self.partial.removesuffix(".partial")
         if not os.path.isdir(self.path):
-            raise CheckpointError(f"The {label} was not written: another process failed.")
+            raise CheckpointError(f"The {label} was not written: another process failed. See its own error.")
 
     def leave(self) -> None:
         _in_flight.discard(self.claimed)
@@ -395,7 +400,7 @@ def _begun(job: _Job) -> str:
     if len(found) != 1:
         raise CheckpointError(
             f"Process 0 has not begun the checkpoint of step {job.step} in {job.directory}: it failed, or the processes do not"
-            " share this file system."
+            " share this file system. Choose a directory that all of them see."
         )
     return os.path.join(job.directory, found[0])
 
@@ -415,9 +420,11 @@ def _files_of_all(job: _Job, partial: str) -> dict[str, Any]:
             with open(path, "rb") as file:
                 found = json.loads(file.read())
         except FileNotFoundError:
-            raise CheckpointError(f"Process {rank} has written nothing.") from None
+            raise CheckpointError(
+                f"Process {rank} has written nothing. Choose a directory that all processes share; its own error may say more."
+            ) from None
         if "error" in found:
-            raise CheckpointError(f"Process {rank} failed: {found['error']}")
+            raise CheckpointError(f"Process {rank} failed: {found['error']}. Nothing was kept; save again when that is mended.")
         for number, (here, there) in enumerate(itertools.zip_longest(own, found["arrays"], fillvalue="nothing more")):
             if here != there:
                 raise CheckpointError(
@@ -487,7 +494,9 @@ def _write_arrays(job: _Job, partial: str) -> dict[str, Any]:
                 one.result()
                 advance(size)
         except ValueError as error:  # so tensorstore says that a disk is full
-            raise CheckpointError(f"{partial} cannot be written: {error}") from error
+            raise CheckpointError(
+                f"{partial} cannot be written: {error}. Make room there, or choose another directory."
+            ) from error
         finally:  # files are deleted only when nothing is written any more
             for one in [*opened, *[one for one, _ in writes]]:
                 one.exception()

@@ -21,6 +21,8 @@ from pullback.core.dtypes import BY_SHORT_NAME, DTYPES, NARROW, carrier, kind
 from pullback.core.errors import CorruptCheckpoint, MissingPackage
 from pullback.core.shardings import Index
 
+REMEDY = "Copy it again, or restore another step: pb.checkpoint.steps lists them."  # for a file that is damaged
+
 CHUNK_BYTES = 1 << 24  # files of this size are written and read at the speed of the disk, several at a time
 # What zarr has no names for, as random keys: stored as integers of the same width.
 _BEYOND_ZARR = {NARROW["uint2"], NARROW["uint4"], DTYPES["float8_e4m3"]}
@@ -55,7 +57,9 @@ class Stored(NamedTuple):
     @property
     def numpy_dtype(self) -> Any:
         if self.dtype not in BY_SHORT_NAME:
-            raise CorruptCheckpoint(f"{self.path} has the dtype {self.dtype}, which this program does not know.")
+            raise CorruptCheckpoint(
+                f"{self.path} has the dtype {self.dtype}, which this program does not know. Use the version that wrote it."
+            )
         return BY_SHORT_NAME[self.dtype]
 
     @property
@@ -142,18 +146,18 @@ def check_file(folder: str, name: str, files: dict[str, list[Any]]) -> None:
     read."""
     path = check_size(folder, name, files)
     if mark_of(path) != files[name]:
-        raise CorruptCheckpoint(f"{path} is damaged: it has another checksum.")
+        raise CorruptCheckpoint(f"{path} is damaged: it has another checksum. {REMEDY}")
 
 
 def check_size(folder: str, name: str, files: dict[str, list[Any]]) -> str:
     """The path of a file that is there, and as long as the manifest says; else raise `CorruptCheckpoint`."""
     path = os.path.join(folder, name)
     if name not in files:
-        raise CorruptCheckpoint(f"{path} is not in the manifest.")
+        raise CorruptCheckpoint(f"{path} is not in the manifest. {REMEDY}")
     try:
         size = os.path.getsize(path)
     except FileNotFoundError:
-        raise CorruptCheckpoint(f"{path} is missing.") from None
+        raise CorruptCheckpoint(f"{path} is missing. {REMEDY}") from None
     if size != files[name][0]:
-        raise CorruptCheckpoint(f"{path} is damaged: it has {size} bytes instead of {files[name][0]}.")
+        raise CorruptCheckpoint(f"{path} is damaged: it has {size} bytes instead of {files[name][0]}. {REMEDY}")
     return path

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.checkpoints.stores import REMEDY
 from pullback.core.errors import CheckpointError, CorruptCheckpoint
 
 SYNCING = 32  # folders at a time: file systems write what is waited for together
@@ -74,7 +75,7 @@ def folder_of(directory: str, step: int | None) -> str:
     if len(found) > 1 and step is None:
         found = readable(directory) or found
     if not found:
-        raise CheckpointError(f"There is no checkpoint in {directory}.")
+        raise CheckpointError(f"There is no checkpoint in {directory}: pb.checkpoint.save writes one.")
     if step is not None and step not in found:
         raise CheckpointError(f"There is no checkpoint of step {step} in {directory}; there are {', '.join(map(str, found))}.")
     return os.path.join(directory, found[max(found) if step is None else step][-1])
@@ -146,13 +147,16 @@ def read_manifest(folder: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(outer["text"])
         intact = zlib.crc32(outer["text"].encode()) == outer["checksum"]
     except FileNotFoundError:
-        raise CorruptCheckpoint(f"{path} is missing.") from None
+        raise CorruptCheckpoint(f"{path} is missing. {REMEDY}") from None
     except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError, RecursionError):
         intact, found = False, {}
     if not intact:
-        raise CorruptCheckpoint(f"{path} is damaged.")
+        raise CorruptCheckpoint(f"{path} is damaged. {REMEDY}")
     if {key: found.get(key) for key in FORMAT} != FORMAT:
-        raise CheckpointError(f"{path} is of another format: {found.get('format')!r}, version {found.get('version')}.")
+        raise CheckpointError(
+            f"{path} is of another format: {found.get('format')!r}, version {found.get('version')}. Use the pullback that wrote"
+            " it."
+        )
     return found
 
 

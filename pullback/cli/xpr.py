@@ -338,7 +338,7 @@ def parse_type(text: str, mesh: Any = None) -> Any:
     try:
         return _type_of(ast.parse(written, mode="eval").body, mesh)
     except SyntaxError as error:
-        raise UsageError(f"type {text!r} cannot be read: {error.msg}. Each type is quoted by itself. {_LOOK}") from None
+        raise UsageError(f"type {text!r} cannot be read: {error.msg}. Quote each type by itself. {_LOOK}") from None
     except _NoType as wrong:
         found, hint = wrong.args
         part = ast.unparse(found).replace("[()]", "[]")

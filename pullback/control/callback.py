@@ -175,7 +175,9 @@ def conform(value: Any, type: ArrayType, name: str) -> HostArray:
     if isinstance(value, int) and type.dtype.kind in "iu":
         bounds = np.iinfo(type.dtype)
         if not bounds.min <= value <= bounds.max:
-            raise DtypeError(f"{name} is {value}, which does not fit into {type.dtype}, as result_shape_dtypes says.")
+            raise DtypeError(
+                f"{name} is {value}, which does not fit into {type.dtype}, as result_shape_dtypes says. Announce a wider one."
+            )
         value = np.array(value, type.dtype)
     array = np.array(np.asarray(value))  # an object that gives an array need not know of copies
     if array.shape != type.shape:

@@ -6,7 +6,6 @@ The messages of `AttributeError` read this table, so that who types a name that 
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
 
 import numpy as np
 
@@ -152,28 +151,30 @@ ABSENT: dict[str, dict[str, str]] = {
 }
 
 
-# Methods of NumPy's arrays that Arrays do not have: what is said of each is what is said of the function of that name.
-ABSENT_METHODS = ("fill", "put", "resize")
-
-
-class AbsentMethod:
-    """In the place of a method that arrays do not have: looking it up is the error that says what there is instead."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        text = _what_to_say("pullback.numpy", self.name)
-        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)
+_NEW = "arrays are immutable: x + y, x * y, ... give a new one, and x.at[index].set(y) gives one with other elements"
+# Methods of arrays elsewhere that Arrays do not have, with what to write; of those without a text, it is what is said of the
+# function of that name.
+_OF_ARRAYS: dict[str, str | None] = {
+    "fill put resize": None,
+    "numpy": "numpy.asarray(x) gives its values to NumPy",
+    "backward": "a gradient is that of a function: pb.grad(f)(x)",
+    "requires_grad requires_grad_": "pb.grad(f, argnums=...) says with respect to which arguments",
+    "detach": "it is pb.lax.stop_gradient(x)",
+    "cuda": "it is pb.device_put(x, device)",
+    "unsqueeze": "it is pb.numpy.expand_dims(x, axis)",
+    "permute": "it is x.transpose(axes)",
+    "add_ sub_ mul_ div_ zero_ fill_ copy_": _NEW,
+}
+ABSENT_METHODS = {name: text for names, text in _OF_ARRAYS.items() for name in names.split()}
 
 
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that a public module does not have."""
-    text = _what_to_say(module, name)
+    text = what_to_say(module, name)
     return AttributeError(f"module {module!r} has no attribute {name!r}{': ' if text else '.'}{text}", name=name)
 
 
-def _what_to_say(module: str, name: str) -> str:
+def what_to_say(module: str, name: str) -> str:
     """What the table says of a name, or else what can be told from the names that there are."""
     known = sys.modules[module].__all__
     for names, text in ABSENT.get(module, {}).items():

@@ -42,7 +42,10 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
         raise TypeError(f"Exported {kind}s are bytes, but got an object of type {type(data).__name__}.")
     data = bytes(data)
     if not data.startswith(MAGIC):
-        raise ExportError(f"These {len(data)} bytes are nothing that pullback has exported: they begin otherwise.")
+        raise ExportError(
+            f"These {len(data)} bytes are nothing that pullback has exported: they begin otherwise. Pass what `serialize` gave,"
+            " as it is."
+        )
     version = int.from_bytes(data[len(MAGIC) : _START], "little")
     if version != VERSION:
         raise ExportError(
@@ -50,7 +53,10 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[bytes]]:
             " again, or install the pullback that wrote them."
         )
     if hashlib.sha256(data[_BODY:]).digest() != data[_START:_BODY]:
-        raise ExportError("These bytes were damaged or cut off after they had been exported: their checksum is another one.")
+        raise ExportError(
+            "These bytes were damaged or cut off after they had been exported: their checksum is another one. Copy them again,"
+            " in binary mode, or export again."
+        )
     at = _BODY + 8 + int.from_bytes(data[_BODY : _BODY + 8], "little")
     header = json.loads(data[_BODY + 8 : at])
     if header["kind"] != kind:

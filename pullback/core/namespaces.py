@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from pullback.core.absent import absent
-from pullback.core.source import make_boundaries
+from pullback.core.absent import ABSENT_METHODS as ABSENT_METHODS
+from pullback.core.absent import absent, what_to_say
+from pullback.core.source import api_boundary, make_boundaries
 
 
 def homes_of(file: str) -> dict[str, str]:
@@ -40,6 +41,7 @@ def open_namespace(module: dict[str, Any]) -> None:
     own, homes = module["__name__"], homes_of(module["__file__"])
     _opened[own] = homes
 
+    @api_boundary
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise absent(own, name)
@@ -54,3 +56,16 @@ def open_namespace(module: dict[str, Any]) -> None:
         return module[name]
 
     module.update(__all__=list(homes), __dir__=lambda: sorted(homes), __getattr__=__getattr__)
+
+
+class AbsentMethod:
+    """In the place of a method that arrays do not have: looking it up is the error that says what there is instead."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @api_boundary
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        known = ABSENT_METHODS[self.name]
+        text = what_to_say("pullback.numpy", self.name) if known is None else f"{known}."
+        raise AttributeError(f"{owner.__name__!r} object has no attribute {self.name!r}: {text}", name=self.name, obj=instance)

@@ -55,7 +55,7 @@ class Ref:
         if place._value is None:
             raise RefError(
                 f"This Ref of type {self.type} was frozen, or a vmap under way was given it as another argument as well: it has"
-                f" no value.{at_user_line()}"
+                f" no value. Make another Ref for what follows.{at_user_line()}"
             )
         return place
 

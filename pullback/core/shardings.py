@@ -476,7 +476,7 @@ def _shown(part: Any) -> str:
 def check_memory(kind: str | None) -> None:
     """Raise for a kind of memory that there is not."""
     if kind not in (None, "device"):
-        raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={kind!r}.")
+        raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={kind!r}: leave it out.")
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:

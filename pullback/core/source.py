@@ -472,6 +472,7 @@ def make_public(module: dict[str, Any]) -> None:
     make_boundaries(module, module["__all__"])
     module["__dir__"] = lambda: sorted(module["__all__"])
 
+    @api_boundary
     def __getattr__(name: str) -> NoReturn:
         raise absent(module["__name__"], name)
 

@@ -138,7 +138,9 @@ def reform(minimum: int = 1, timeout: float = 30.0) -> None:
             thread.join(max(end - time.monotonic(), 0.0))
     found, _ = world.link.ask({"op": "reform"}, timeout=timeout)
     if found["count"] < minimum:
-        raise WorldError(f"{found['count']} processes are left, of at least {minimum} that were wanted.")
+        raise WorldError(
+            f"{found['count']} processes are left, of at least {minimum} that were wanted. Start more, or ask for fewer."
+        )
     os.environ.update(
         PULLBACK_COORDINATOR=world.place.address,
         PULLBACK_PROCESS_ID=str(found["rank"]),

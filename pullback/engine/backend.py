@@ -195,7 +195,10 @@ class Backend(ABC):
 
     def memory_profile(self) -> bytes:
         """What the memory of the devices holds, as pprof reads it. Raises `DeviceError` if the platform does not know."""
-        raise DeviceError(f"Platform {self.platform!r} does not say what its memory holds.")
+        raise DeviceError(
+            f"Platform {self.platform!r} does not say what its memory holds. Call memory_stats of its devices for what is in"
+            " use."
+        )
 
     def putter(self, type: ArrayType) -> Callable[[np.ndarray[Any, Any]], Any]:
         """`put` for NumPy arrays of one type, on the first device, with all that can be known beforehand known."""
@@ -334,7 +337,10 @@ def ranks_over(devices: Sequence[Device]) -> tuple[int, ...]:
     """
     ranks = tuple(sorted({device.process_index for device in devices}))
     if processes.index not in ranks:
-        raise NotLocal(f"No device of {place_of(devices)} belongs to this process, which is number {processes.index}.")
+        raise NotLocal(
+            f"No device of {place_of(devices)} belongs to this process, which is number {processes.index}. Make the mesh of"
+            " devices of all processes that run the program."
+        )
     return ranks
 
 
@@ -388,7 +394,10 @@ def backend_over(devices: Sequence[Device]) -> Any:
 def buffer_of(array: Array, where: Backend | None = None, index: int = 0) -> Any:
     """The buffer of an Array on a device, made from its host values if need be. An Array that has none yet keeps it."""
     if isinstance(array, ShardedArray):
-        raise ValueError(f"An array that lies as {array.placed_type} has no buffer of one device.")
+        raise ValueError(
+            f"An array that lies as {array.placed_type} has no buffer of one device. Move it to one with pb.device_put, or take"
+            " one of its addressable_shards."
+        )
     there = backend() if where is None else where
     buffer = array._buffer
     if buffer is None:

@@ -78,7 +78,10 @@ def kept_executable(
 def make_executable(program: Program, options: CompileOptions, donated: tuple[bool, ...]) -> Executable:
     """Compile a Program, by the one that is preferred to the back end if that takes it."""
     if (size := largest(program)) > sys.maxsize:  # XLA ends the process
-        raise MemoryError(f"jit of {program.name} computes an array of {size} bytes, of at most {sys.maxsize}.")
+        raise MemoryError(
+            f"jit of {program.name} computes an array of {size} bytes, of at most {sys.maxsize}. Compute it in parts, in a loop"
+            " (pb.lax.map, scan)."
+        )
     there = backend(options.device.platform)
     report("Compiling jit(%s) with argument types %s", program.name, program.input_types)
     started = perf_counter()

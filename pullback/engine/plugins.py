@@ -179,7 +179,9 @@ def load(plugin: Plugin) -> Any:
     try:
         return lib.plugin(plugin.platform, str(plugin.library), prepare)
     except runtime_error() as error:
-        raise PluginMissing(f"{plugin.library} cannot be loaded: {error}") from error
+        raise PluginMissing(
+            f"{plugin.library} cannot be loaded: {error}. Install it again, in a version that goes with jaxlib."
+        ) from error
 
 
 def _check_version(plugin: Plugin) -> None:

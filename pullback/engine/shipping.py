@@ -52,7 +52,10 @@ class Shipped(NamedTuple):
 def _xla(options: CompileOptions) -> XlaBackend:
     there = backend(options.device.platform)
     if not isinstance(there, XlaBackend):
-        raise ExportError(f"executables of platform {options.device.platform!r} are not XLA's.")
+        raise ExportError(
+            f"executables of platform {options.device.platform!r} are not XLA's. Export the function as StableHLO"
+            " (pb.export.export)."
+        )
     return there
 
 
@@ -108,7 +111,10 @@ def land(
     try:
         there = _xla(options)
     except DeviceError as error:
-        raise ForeignExecutable(f"This executable of {name} was made for a platform that is not here: {error}") from None
+        raise ForeignExecutable(
+            f"This executable of {name} was made for a platform that is not here: {error}. Export the function as StableHLO"
+            " (pb.export.export), which is compiled where it is loaded."
+        ) from None
     facts = found.facts
     places = [options.device] if facts["mesh"] is None else [Device(*one) for one in facts["mesh"][2]]
     for device in places:

@@ -352,7 +352,9 @@ class SpmdExecutable(XlaExecutable):
             spanning.peers.failures(call, f"{type(error).__name__}: {error}"[:1000])
             raise
         if others := spanning.peers.failures(call, ""):
-            raise WorldError(f"A Python function that {call.program} calls has failed {others}.{at_user_line()}")
+            raise WorldError(
+                f"A Python function that {call.program} calls has failed {others}. See the error there.{at_user_line()}"
+            )
 
     def _begin(self, call: JointCall, buffers: list[Any]) -> Sequence[Any]:
         there = self.backend

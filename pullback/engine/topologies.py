@@ -109,7 +109,7 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
         DeviceError: there cannot be so many, or no compiler for them is installed (`PluginMissing`).
     """
     if count > target.most:
-        raise DeviceError(f"{count} devices are too many: a program for {target.title} may run on {target.most} of them.")
+        raise DeviceError(f"{count} devices are too many: plan a program for {target.title} on {target.most} of them at most.")
     if target.platform == "tpu" or (target.platform == "cuda" and "cuda" in find_plugins()):
         devices = _absent(target, count if count > 1 or target.platform != "tpu" else 4)[:count]  # TPUs come by fours
         made = _compile(target.platform, program, donated, devices)
@@ -138,7 +138,9 @@ def _absent(target: Target, count: int) -> list[Any]:
     try:
         return jaxlib().absent_devices(interface, topology, **given)
     except runtime_error() as error:
-        raise DeviceError(f"There is no topology of {count} devices of {target.title}: {error}") from error
+        raise DeviceError(
+            f"There is no topology of {count} devices of {target.title}: {error}. Choose another number of devices."
+        ) from error
 
 
 def tpu_topology(target: Target, count: int) -> str:

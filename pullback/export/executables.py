@@ -53,7 +53,10 @@ def load_executable(data: bytes) -> Compiled:
     program, executable = land(found, header["name"], types, options, donated)
 
     def stand_in(*args: Any, **kwargs: Any) -> NoReturn:
-        raise ExportError(f"{header['name']} was loaded as an executable, without the function that it was made of.")
+        raise ExportError(
+            f"{header['name']} was loaded as an executable, without the function that it was made of. Export that"
+            " (pb.export.export) to transform it or to export it again."
+        )
 
     stand_in.__name__ = stand_in.__qualname__ = header["name"]
     signature = Signature(program, (), trees[0], (), trees[1], donated, options, executable=executable)

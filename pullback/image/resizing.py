@@ -160,7 +160,10 @@ def resize(
         if old == new:
             continue
         if not old and new:
-            raise ShapeError(f"resize makes no pixels of none: axis {axis} of {x.type} has no elements.{at_user_line()}")
+            raise ShapeError(
+                f"resize makes no pixels of none: axis {axis} of {x.type} has no elements. Pass an image that has"
+                f" some.{at_user_line()}"
+            )
         if how is ResizeMethod.NEAREST:
             x = take(x, (2 * np.arange(new) + 1) * old // (2 * new), axis)
         else:
@@ -222,6 +225,7 @@ def scale_and_translate(
         x = _multiplied(x, axis, weights)
     if x.type.shape != sizes:
         raise ShapeError(
-            f"scale_and_translate leaves the sizes of other axes than spatial_dims, {axes}, as they are.{at_user_line()}"
+            f"scale_and_translate leaves the sizes of other axes than spatial_dims, {axes}, as they are: name those too, or"
+            f" keep their sizes.{at_user_line()}"
         )
     return x

@@ -526,7 +526,10 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     x, along = _along(operand, axis, "index_in_dim")
     size = x.type.shape[along]
     if not -size <= index < size:
-        raise IndexError(f"index_in_dim: index {index} is out of bounds for axis {axis} of {x.type}.")
+        raise IndexError(
+            f"index_in_dim: index {index} is out of bounds for axis {axis} of {x.type}: it must be one of -{x.type.shape[axis]}"
+            f" to {x.type.shape[axis] - 1}."
+        )
     out = shaping.cut(x, along, index % size, index % size + 1)
     return out if keepdims else shapes.squeeze(out, dimensions=(along,))
 
@@ -924,7 +927,10 @@ def _position(name: str, primitive: Any, operand: ArrayLike, axis: int, index_dt
     if kind(dtype) not in "iu":
         raise DtypeError(f"{name} gives indices: index_dtype is a dtype of integers, not {dtype.name}.{at_user_line()}")
     if x.type.shape[along] - 1 > np.iinfo(dtype).max:
-        raise DtypeError(f"{name} along axis {axis} of {x.type} has indices that do not fit into {dtype.name}.{at_user_line()}")
+        raise DtypeError(
+            f"{name} along axis {axis} of {x.type} has indices that do not fit into {dtype.name}. Choose a wider"
+            f" index_dtype.{at_user_line()}"
+        )
     return primitive(x, axis=along, index_dtype=dtype)
 
 

@@ -314,7 +314,9 @@ def all_gather(
         raise ValueError(f'all_gather takes to="varying" or to="invarying", not {to!r}.')
     if to == "invarying":
         if given:
-            raise ValueError('all_gather with axis_index_groups gives groups different results: it has no to="invarying".')
+            raise ValueError(
+                'all_gather with axis_index_groups gives groups different results: it has no to="invarying". Leave that out.'
+            )
         given["same"] = True
 
     def gathered(leaf: Any) -> Any:

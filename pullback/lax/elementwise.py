@@ -36,7 +36,10 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     for arg in args:
         # nothing is converted here: an integer that is too large is refused also where the mode would cut it
         if arg.__class__ in PYTHON_SCALARS and (RANK[scalar_kind(arg)] > RANK[kind(dtype)] or within(arg, dtype) is not arg):
-            raise DtypeError(f"{name} got {arg!r} beside an array of {dtype.name}, which cannot hold it.{at_user_line()}")
+            raise DtypeError(
+                f"{name} got {arg!r} beside an array of {dtype.name}, which cannot hold it. Convert one of them"
+                f" (.astype).{at_user_line()}"
+            )
     return tuple([
         literal_of(arg, dtype) if arg.__class__ in PYTHON_SCALARS else operand(arg, name, f"argument {i}")
         for i, arg in enumerate(args)

@@ -604,7 +604,10 @@ def symmetric_product(
     if kind(a.type.dtype) != "f" or a.type.dtype is not c.type.dtype:
         raise DtypeError(f"symmetric_product takes real operands of one dtype, but got {a.type} and {c.type}.{at_user_line()}")
     if a.type.ndim < 2 or c.type.shape != (*a.type.shape[:-1], a.type.shape[-2]):
-        raise ShapeError(f"symmetric_product: {c.type} has not the shape of the product of {a.type}.{at_user_line()}")
+        raise ShapeError(
+            f"symmetric_product: {c.type} has not the shape of the product of {a.type}: it must be square, with the rows of"
+            f" that.{at_user_line()}"
+        )
     (first, _), (second, _) = lifted("symmetric_product", (alpha, a)), lifted("symmetric_product", (beta, a))
     return add(mul(first, product(a, flipped(a))), mul(second, c))
 

@@ -44,7 +44,10 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     x = as_operand(operand, "collapse")
     start, stop, _ = slice(start_dimension, stop_dimension).indices(x.type.ndim)
     if not start <= stop or not -x.type.ndim <= start_dimension <= x.type.ndim:
-        raise ShapeError(f"collapse cannot merge axes {start_dimension} to {stop_dimension} of {x.type}.{at_user_line()}")
+        raise ShapeError(
+            f"collapse cannot merge axes {start_dimension} to {stop_dimension} of {x.type}. The first must not come after the"
+            f" second, and both must be axes of it.{at_user_line()}"
+        )
     shape = x.type.shape
     merged = int(np.prod(shape[start:stop], dtype=np.int64))
     return shapes.reshape(x, new_sizes=(*shape[:start], merged, *shape[stop:]))

@@ -68,7 +68,7 @@ class NativeExecutable(Executable):
         than Array: their values are those of the moment, in memory that is borrowed."""
         expected = self.kernel.inputs
         if [array.type.strong() for array in arrays] != [type.strong() for type in expected]:
-            raise ProgramError(f"A kernel for {expected} was called with {tuple([array.type for array in arrays])}.")
+            raise ProgramError(f"A kernel takes {expected}, but was called with {tuple([array.type for array in arrays])}.")
         plain = [Array(type, np.asarray(host_of(array), order="C")) for array, type in zip(arrays, expected, strict=True)]
         made: tuple[Array, ...] | None = self._call(*plain)
         if made is None:

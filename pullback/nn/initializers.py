@@ -186,7 +186,7 @@ def _fans(shape: Shape, in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tupl
     except IndexError:
         raise ShapeError(
             f"The weights of shape {shape} have not the axes that in_axis={in_axis}, out_axis={out_axis} and"
-            f" batch_axis={batch_axis} name.{at_user_line()}"
+            f" batch_axis={batch_axis} name. Choose among their axes.{at_user_line()}"
         ) from None
     field = math.prod(shape) / max(1, size_in * size_out * batch)
     return size_in * field, size_out * field

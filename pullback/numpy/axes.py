@@ -11,6 +11,8 @@ from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
 from pullback.numpy.promotion import at_user_line
 
+_JOINING = ("concatenate", "concat", "stack", "append")  # whose first argument is a list
+
 Axis = SupportsIndex | Sequence[SupportsIndex] | None  # one axis, several, or all of them
 
 
@@ -26,10 +28,13 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        raise AxisError(f"{name} takes an int as axis, but {axis!r} cannot be one.{at_user_line()}") from None
+        given = f"one of type {axis.type}" if hasattr(axis, "type") else repr(axis)
+        cure = f" Arrays are joined as a list: {name}([a, b])." if name in _JOINING and hasattr(axis, "type") else ""
+        raise AxisError(f"{name} takes an int as axis, but {given} cannot be one.{cure}{at_user_line()}") from None
     if not -ndim <= number < ndim:
         has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
-        raise AxisError(f"{name} of an array with {has}: axis {number} is out of bounds.{at_user_line()}")
+        cure = "Count them from 0, or backwards from -1." if ndim else "It needs none: leave axis out."
+        raise AxisError(f"{name} of an array with {has}: axis {number} is out of bounds. {cure}{at_user_line()}")
     return number % ndim
 
 
@@ -45,5 +50,5 @@ def normal_axes(axis: Any, type: ArrayType, name: str) -> tuple[int, ...]:
         return tuple(range(type.ndim))
     axes = [normal_axis(one, type.ndim, name) for one in several(axis)]
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name} was given a repeated axis: {axis}.{at_user_line()}")
+        raise AxisError(f"{name} was given a repeated axis: {axis}. Name each once.{at_user_line()}")
     return tuple(sorted(axes))

@@ -33,7 +33,9 @@ def viewed(x: ArrayLike, dtype: DTypeLike) -> Array:
     if own.itemsize != wanted.itemsize:
         count, rest = divmod(shape[-1] * own.itemsize if shape else 1, wanted.itemsize)
         if rest or not shape:
-            raise ShapeError(f"view of {x.type} as {wanted.name}: its last axis holds no whole number of them.{at_user_line()}")
+            raise ShapeError(
+                f"view of {x.type} as {wanted.name}: its last axis holds no whole number of them. Pad it first.{at_user_line()}"
+            )
         shape = (*shape[:-1], count)
     if own is BOOL:
         x = convert_element_type(x, new_dtype=_BYTE)

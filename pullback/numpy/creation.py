@@ -159,9 +159,14 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, 
                 _check_narrow(value, dtype)
             host = np.array(value, requested(rank) if rank is not int and not is_inexact(dtype) and rank is not bool else dtype)
         except OverflowError:
-            raise OverflowError(f"array: an integer in the list does not fit into {dtype.name}.{at_user_line()}") from None
+            raise OverflowError(
+                f"array: an integer in the list does not fit into {dtype.name}, which holds {_span(dtype)}. Choose a wider"
+                f" dtype.{at_user_line()}"
+            ) from None
         except ValueError:
-            raise ShapeError(f"array: the nested lists are ragged, so that they form no array.{at_user_line()}") from None
+            raise ShapeError(
+                f"array: the nested lists are ragged, so that they form no array. Pad them to one length.{at_user_line()}"
+            ) from None
         made = Array(array_type(host.shape, host.dtype), host)
         return made if host.dtype == dtype else convert_element_type(made, new_dtype=dtype)
     parts = [_array(item, None, (*place, i)) for i, item in enumerate(value)]
@@ -169,9 +174,18 @@ def _from_sequence(value: Sequence[Any], dtype: DType | None, place: tuple[int, 
     wanted = dtype or found
     if len({part.type.shape for part in parts}) > 1:
         shown = ", ".join(str(part.type.shape) for part in parts)
-        raise ShapeError(f"array: the elements of the list have different shapes: {shown}.{at_user_line()}")
+        raise ShapeError(
+            f"array: the elements of the list have different shapes: {shown}. Broadcast or pad them to one"
+            f" shape.{at_user_line()}"
+        )
     rows = [in_dtype(shapes.reshape(part, new_sizes=(1, *part.type.shape)), wanted) for part in parts]
     return strong(shapes.concatenate(*rows, dimension=0))
+
+
+def _span(dtype: DType) -> str:
+    """The integers that a dtype holds."""
+    limits = integer_limits(dtype)
+    return f"those from {limits.min} to {limits.max}"
 
 
 def _check_narrow(values: Sequence[Any], dtype: DType) -> None:
@@ -218,7 +232,8 @@ def asarray(
     made = array(a, dtype, copy=bool(copy))
     if copy is False and made is not a:
         raise ValueError(
-            f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy.{at_user_line()}"
+            f"asarray(copy=False): an array cannot be made of this {type(a).__name__} without a copy. Leave copy out, or pass"
+            f" True.{at_user_line()}"
         )
     return made
 
@@ -315,7 +330,10 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike = None, *, de
         fill_value = _filled("full", fill_value, (), dtype, None)
     value = array(fill_value if dtype is None else within(fill_value, canonical(dtype)), dtype, copy=False)
     if value.type.shape and broadcast_shapes("full", value.type.shape, sizes) != sizes:
-        raise ShapeError(f"full: a value of type {value.type} does not broadcast to the shape {sizes}.{at_user_line()}")
+        raise ShapeError(
+            f"full: a value of type {value.type} does not broadcast to the shape {sizes}: aligned at their last axes, its sizes"
+            f" must be equal to those, or 1.{at_user_line()}"
+        )
     return broadcast(value, sizes)
 
 

@@ -382,7 +382,10 @@ def coordinates(name: str, given: Any, sizes: Sequence[int], mode: Any, negative
             check_known(places, name)
             known = host_of(places)
             if known.size and not 0 <= known.min() <= known.max() < size:
-                raise ValueError(f"{name}: an index is out of bounds of an axis of size {size}.{at_user_line()}")
+                raise ValueError(
+                    f"{name}: an index is out of bounds of an axis of size {size}: it must be one of 0 to"
+                    f" {size - 1}.{at_user_line()}"
+                )
         if how == "wrap":
             places = wrapped(places, size)
         elif how == "clip":
@@ -430,7 +433,8 @@ def ravel_multi_index(
     wanted = default_dtype("i") if dtype is None else requested(dtype)
     if kind(wanted) not in "iu" or math.prod(shape) - 1 > np.iinfo(wanted).max:
         raise ValueError(
-            f"ravel_multi_index: {wanted.name} cannot count the places in an array of shape {shape}.{at_user_line()}"
+            f"ravel_multi_index: {wanted.name} cannot count the places in an array of shape {shape}. Use indices of a wider"
+            f" dtype.{at_user_line()}"
         )
     columns = list(zip(coordinates("ravel_multi_index", given, shape, mode), shape))
     if not any([isinstance(places, Tracer) for places, _ in columns]):

@@ -153,7 +153,9 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
     if sum(one is Ellipsis for one in given) > 1:
         raise IndexError(f"An index may have one '...' only.{at_user_line()}")
     if used > len(shape):
-        raise IndexError(f"Too many indices: {used} for an array of shape {shape} of {len(shape)} axes.{at_user_line()}")
+        raise IndexError(
+            f"Too many indices: {used} for an array of shape {shape}, which takes {len(shape)} at most.{at_user_line()}"
+        )
     entries: list[Any] = []
     axis = dots = 0
     for entry in given if any(one is Ellipsis for one in given) else [*given, Ellipsis]:
@@ -166,7 +168,10 @@ def _expand(index: tuple[Any, ...], shape: Shape) -> tuple[list[Any], int]:
             if entry.shape != own and all(size in (0, full) for size, full in zip(entry.shape, own)):
                 entry = np.zeros(own, bool)  # a mask without elements chooses none, as NumPy has it
             if entry.shape != own:
-                raise IndexError(f"A mask of shape {entry.shape} does not fit an array of shape {shape}.{at_user_line()}")
+                raise IndexError(
+                    f"A mask of shape {entry.shape} does not fit an array of shape {shape}: along axes that it chooses from, it"
+                    f" must have their sizes, here {own}.{at_user_line()}"
+                )
             places: list[Any] = [one.astype(default_dtype("i")) for one in np.nonzero(entry)] if entry.ndim else []
             entries += places or [_Truth(np.zeros(int(entry), np.int64))]
             axis += entry.ndim
@@ -329,7 +334,9 @@ def read(x: Any, index: Index, mode: str | None = None, fill_value: Any = None) 
         if 0 in out_shape:
             return shapes.reshape(x, new_sizes=tuple(out_shape))
         if mode != "fill":
-            raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
+            raise IndexError(
+                f"An axis of size 0 has no elements to choose from: {x.type}. Look at x.size before.{at_user_line()}"
+            )
         filling = default_fill(x.type.dtype) if fill_value is None else fill_number(fill_value, x.type.dtype, "take")
         return full(tuple(out_shape), filling, x.type.dtype)
     params: dict[str, Any] = {"dimension_numbers": numbers, "slice_sizes": sizes, "mode": mode}
@@ -365,7 +372,7 @@ def _read_one(x: Any, index: Index, arrays: Sequence[Any]) -> Any:
     starts = [places.get(i, literal_of(0, dtype)) for i in range(x.type.ndim)]
     sizes = tuple([1 if i in places else size for i, size in enumerate(x.type.shape)])
     if 0 in [x.type.shape[i] for i in places]:
-        raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}.{at_user_line()}")
+        raise IndexError(f"An axis of size 0 has no elements to choose from: {x.type}. Look at x.size before.{at_user_line()}")
     return shapes.squeeze(dynamic_slice(x, *starts, slice_sizes=sizes), dimensions=tuple(index.chosen))
 
 

@@ -80,7 +80,10 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: int | S
         along = normal_axis(axis, x.type.ndim, "apply_over_axes")
         out = operand(func(x, along), "apply_over_axes", "what func returns")
         if x.type.ndim - out.type.ndim not in (0, 1):
-            raise ShapeError(f"apply_over_axes: func returned {out.type} of {x.type}: one axis may vanish.{at_user_line()}")
+            raise ShapeError(
+                f"apply_over_axes: func returned {out.type} of {x.type}. It must keep the number of axes, or drop the one that"
+                f" it is given.{at_user_line()}"
+            )
         x = out if out.type.ndim == x.type.ndim else expand_dims(out, along)
     return x
 

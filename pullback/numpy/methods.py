@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from pullback.core import array as arrays
-from pullback.core.absent import ABSENT_METHODS, AbsentMethod
 from pullback.core.array import Array, later_buffer
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
 from pullback.core.methods import ArrayMethods
+from pullback.core.namespaces import ABSENT_METHODS, AbsentMethod
 from pullback.core.source import make_boundaries
 from pullback.core.tracing import Tracer, escaped
 from pullback.core.types import ArrayType
@@ -194,12 +194,12 @@ class _OfAll:
     def __len__(self: Any) -> int:
         """The size of the first axis."""
         if not self.type.shape:
-            raise TypeError("len() of a 0-d array: it has no axes.")
+            raise TypeError(f"len() needs an array with axes, but {self.type} has no axes.{at_user_line()}")
         return int(self.type.shape[0])
 
     def __iter__(self: Any) -> Iterator[Any]:
         if not self.type.shape:
-            raise TypeError("A 0-d array cannot be iterated over.")
+            raise TypeError(f"A 0-d {self.type} cannot be iterated over: use range(int(x)), or fori_loop.{at_user_line()}")
         return (self[i] for i in range(self.type.shape[0]))
 
     def __contains__(self: Any, value: Any) -> bool:
@@ -715,7 +715,7 @@ class _OfArrays:
         view: np.ndarray[Any, Any] = self.view()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
-                raise ValueError(f"An array of {self.type} cannot become {np.dtype(dtype).name} without a copy.")
+                raise ValueError(f"{self.type} does not become {np.dtype(dtype).name} without a copy: leave copy=False out.")
             return view.astype(dtype)
         return view.copy() if copy else view
 

@@ -86,13 +86,13 @@ def pad(
     if callable(mode):
         return _by_function(a, _widths(pad_width, a), mode, kwargs)
     if kwargs:
-        raise TypeError(f"pad with mode={mode!r} has no use for {min(kwargs)}.{at_user_line()}")
+        raise TypeError(f"pad with mode={mode!r} takes no {min(kwargs)}: leave it out.{at_user_line()}")
     if not isinstance(mode, str) or mode not in _MODES:
         raise ValueError(f"pad takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
     given = dict(constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
     option = given.pop(_MODES[mode] or "", None)
     if wrong := [name for name, value in given.items() if value is not None]:
-        raise ValueError(f"pad with mode={mode!r} has no use for {wrong[0]}.{at_user_line()}")
+        raise ValueError(f"pad with mode={mode!r} takes no {wrong[0]}: leave it out.{at_user_line()}")
     widths = _widths(pad_width, a)
     if mode in ("reflect", "symmetric"):
         if option not in (None, "even", "odd"):
@@ -107,7 +107,10 @@ def pad(
         return shapes.pad(a, fill, padding_config=tuple([(before, after, 0) for before, after in widths]))
     for axis, (before, after) in enumerate(widths):
         if (before or after) and mode != "constant" and a.type.shape[axis] == 0:
-            raise ShapeError(f"pad with mode={mode!r} has nothing to extend along axis {axis} of {a.type}.{at_user_line()}")
+            raise ShapeError(
+                f"pad with mode={mode!r} has nothing to extend along axis {axis} of {a.type}. Use mode='constant'"
+                f" there.{at_user_line()}"
+            )
         start = [_side(a, axis, before, mode, options[axis][0], 0)] if before else []
         end = [_side(a, axis, after, mode, options[axis][1], -1)] if after else []
         a = concatenate([*start, a, *end], axis)

@@ -310,7 +310,9 @@ def delete(
     try:
         return take(x, np.delete(np.arange(size), known), along)
     except (IndexError, ValueError) as error:
-        raise IndexError(f"delete along an axis of size {size}: {error}.{at_user_line()}") from None
+        raise IndexError(
+            f"delete along an axis of size {size}: {error}. Indices must be from {-size} to {size - 1}.{at_user_line()}"
+        ) from None
 
 
 def insert(

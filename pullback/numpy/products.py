@@ -619,12 +619,28 @@ def _contraction(subscripts: str, operands: Sequence[Shape], optimize: Any) -> A
     try:
         return opt_einsum.contract_path(subscripts, *operands, shapes=True, optimize=optimize)
     except (ValueError, IndexError) as error:
-        shown, reason = ", ".join(map(str, operands)), str(error).rstrip(".")
+        shown, reason = ", ".join(map(str, operands)), _disagreement(subscripts, operands) or str(error).rstrip(".")
         raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {reason}.{at_user_line()}") from None
     except (TypeError, KeyError):
         raise ValueError(
             f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"
         ) from None
+
+
+def _disagreement(subscripts: str, operands: Sequence[Shape]) -> str:
+    """Which letter stands for two sizes, in words; nothing where none does, or the terms have other numbers of axes."""
+    met: dict[str, tuple[int, int]] = {}
+    for number, (term, shape) in enumerate(zip(subscripts.replace(" ", "").partition("->")[0].split(","), operands)):
+        if len(term) != len(shape):
+            return ""
+        for letter, size in zip(term, shape):
+            first, known = met.setdefault(letter, (number, size))
+            if size != known:
+                return (
+                    f"label {letter!r} has size {known} in operand {first}, but {size} in operand {number}. One label must"
+                    " stand for one size"
+                )
+    return ""
 
 
 Term = tuple[Any, str]
@@ -637,7 +653,10 @@ def _with_diagonals(value: Any, letters: str) -> Term:
             first = letters.index(letter)
             second = letters.index(letter, first + 1)
             if value.type.shape[first] != value.type.shape[second]:
-                raise ShapeError(f"einsum: {letter!r} names axes of different sizes in {value.type}.{at_user_line()}")
+                raise ShapeError(
+                    f"einsum: {letter!r} names axes of different sizes in {value.type}. Use another letter for one of"
+                    f" them.{at_user_line()}"
+                )
             value = diagonal(value, 0, first, second)
             letters = "".join(c for i, c in enumerate(letters) if i not in (first, second)) + letter
     return value, letters

@@ -114,7 +114,10 @@ def _quantiles(
     a = _merged(a, axes)
     *kept, size = a.type.shape
     if not size:
-        raise ShapeError(f"{name} of no elements has no value: {original.type} along {axis}.{at_user_line()}")
+        raise ShapeError(
+            f"{name} of no elements has no value: {original.type} along {axis}. Pass an array that has elements"
+            f" there.{at_user_line()}"
+        )
     shares: Any = share.reshape(-1)
     if weights is not None or without_nan or isinstance(q, Tracer):
         shares = broadcast(asarray(shares), (*kept, shares.size))

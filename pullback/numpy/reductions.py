@@ -176,7 +176,10 @@ def _mask(name: str, where_: Any, shape: tuple[int, ...]) -> Any:
     if mask.type.dtype is not BOOL:
         raise DtypeError(f"{name} takes bools as `where`, but got {mask.type}.{at_user_line()}")
     if broadcast_shapes(name, shape, mask.type.shape) != shape:
-        raise ShapeError(f"{name}: where={mask.type} does not broadcast to the array's shape, {shape}.{at_user_line()}")
+        raise ShapeError(
+            f"{name}: where={mask.type} does not broadcast to the array's shape, {shape}. Give the mask that shape, or sizes of"
+            f" 1.{at_user_line()}"
+        )
     return broadcast(mask, shape)
 
 
@@ -344,7 +347,10 @@ def _index(name: str, primitive: Any, doc: str) -> Position:
             a = shapes.reshape(a, new_sizes=(a.type.size,))
         along = 0 if axis is None else normal_axis(axis, a.type.ndim, name)
         if a.type.shape[along] == 0:
-            raise ShapeError(f"{name} of no elements has no value: {original} along {_along(axis)}.{at_user_line()}")
+            raise ShapeError(
+                f"{name} of no elements has no value: {original} along {_along(axis)}. Pass `initial`, or an array that has"
+                f" elements there.{at_user_line()}"
+            )
         if kind(a.type.dtype) == "c":  # the first place that is extreme
             best = reduce.reduce_max if primitive is reduce.argmax else reduce.reduce_min
             found = reduce.argmax(_extreme_places(best, a, (along,)), axis=along, index_dtype=default_dtype("i"))
@@ -609,7 +615,10 @@ def average(
         if weights.type.shape != a.type.shape:
             along = [normal_axis(one, a.type.ndim, "average") for one in several(() if axis is None else axis)]
             if weights.type.shape != tuple([a.type.shape[i] for i in along]):
-                raise ShapeError(f"average: weights of type {weights.type} do not fit {a.type} along {axis}.{at_user_line()}")
+                raise ShapeError(
+                    f"average: weights of type {weights.type} do not fit {a.type} along {axis}. Give one for each element of"
+                    f" that axis, or of the whole array.{at_user_line()}"
+                )
             order = sorted(range(len(along)), key=along.__getitem__)
             weights = shapes.transpose(weights, permutation=tuple(order))
             weights = sums.broadcast_in_dim(weights, shape=a.type.shape, broadcast_dimensions=tuple(sorted(along)))

@@ -59,7 +59,10 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     if wanted.count(-1) > 1:
         raise ShapeError(f"reshape finds one size by itself, but {shape} has -1 {wanted.count(-1)} times.{at_user_line()}")
     if -1 in wanted or math.prod(wanted) != a.type.size:
-        raise ShapeError(f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {shape}.{at_user_line()}")
+        raise ShapeError(
+            f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {shape}. Sizes must multiply to that"
+            f" number.{at_user_line()}"
+        )
     copy = None if copy is None else bool(copy)
     if order not in ("C", "F"):
         raise ValueError(f"reshape takes order='C' or 'F', not {order!r}: arrays have no other memory order.{at_user_line()}")
@@ -341,7 +344,7 @@ def expand_dims(a: ArrayLike, axis: Axis) -> Array:
     ndim = a.type.ndim + len(places)
     new = {normal_axis(place, ndim, "expand_dims") for place in places}
     if len(new) != len(places):
-        raise AxisError(f"expand_dims was given a repeated axis: {axis}.{at_user_line()}")
+        raise AxisError(f"expand_dims was given a repeated axis: {axis}. Name each once.{at_user_line()}")
     rest = iter(a.type.shape)
     return shapes.reshape(a, new_sizes=tuple([1 if i in new else next(rest) for i in range(ndim)]))
 
@@ -401,7 +404,10 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     if array.type.shape == sizes:
         return array
     if len(sizes) < array.type.ndim or common_shape("broadcast_to", array.type.shape, sizes) != sizes:
-        raise ShapeError(f"broadcast_to cannot make {array.type} of shape {sizes}.{at_user_line()}")
+        raise ShapeError(
+            f"broadcast_to cannot make {array.type} of shape {sizes}: aligned at their last axes, its sizes must be equal to"
+            f" those, or 1.{at_user_line()}"
+        )
     return broadcast(array, sizes)
 
 
@@ -804,7 +810,8 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
     if not np.ndim(indices_or_sections) and size % (operator.index(indices_or_sections) or 1):  # type: ignore[arg-type]
         raise ShapeError(
-            f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}.{at_user_line()}"
+            f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}. Use array_split, whose"
+            f" parts may differ by one.{at_user_line()}"
         )
     return array_split(ary, indices_or_sections, axis)
 
@@ -836,7 +843,7 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
     if not np.ndim(indices_or_sections):
         count = operator.index(indices_or_sections)  # type: ignore[arg-type]
         if count < 1:
-            raise ShapeError(f"array_split cannot cut an array into {count} parts.{at_user_line()}")
+            raise ShapeError(f"array_split cannot cut an array into {count} parts. Ask for 1 or more.{at_user_line()}")
         bounds = [i * (size // count) + min(i, size % count) for i in range(count + 1)]
     else:
         given = [operator.index(i) for i in indices_or_sections]  # type: ignore[union-attr]
@@ -989,7 +996,8 @@ def repeat(
         return shapes.reshape(wide, new_sizes=(*shape[:along], size * counts[0], *shape[along + 1 :]))
     if len(counts) not in (1, size):
         raise ShapeError(
-            f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}.{at_user_line()}"
+            f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}. Give one for all, or one"
+            f" for each.{at_user_line()}"
         )
     places = np.repeat(np.arange(size), counts)
     if total_repeat_length is not None:
@@ -1001,7 +1009,10 @@ def repeat(
 def _repeated_places(repeats: Any, size: int, length: int) -> Any:
     """Of each of `length` results of `repeat` the number of the element that it is: as many as end in front of it, or there."""
     if repeats.type.shape not in ((), (1,), (size,)):
-        raise ShapeError(f"repeat was given counts of type {repeats.type} for {size} elements.{at_user_line()}")
+        raise ShapeError(
+            f"repeat was given counts of type {repeats.type} for {size} elements. Give one for all, or one for"
+            f" each.{at_user_line()}"
+        )
     ends: Any = scans.cumsum(broadcast(repeats.astype(int), (size,)), axis=0, reverse=False)
     return scans.cumsum(full((length,), 0, int).at[ends].add(1, mode="drop"), axis=0, reverse=False)
 

@@ -162,7 +162,9 @@ def _parted(name: str, a: Any, kth: Any, axis: Any, ordered: Any) -> Any:
     size = a.type.shape[place]
     for one in kth if isinstance(kth, (tuple, list)) else (kth,):
         if not -size <= operator.index(one) < size:
-            raise ValueError(f"{name} of {a.type} along axis {axis} has no place kth={one}.{at_user_line()}")
+            raise ValueError(
+                f"{name} of {a.type} along axis {axis} has no place kth={one}. Count from 0 to the size less 1.{at_user_line()}"
+            )
     many = size > 256  # few are sorted as fast
     if not many or a.__class__ is not Array or a.type.dtype not in NATIVE_NUMBERS or innermost_staging() is not None:
         return ordered(a, place)

@@ -39,7 +39,7 @@ def _weights(weights: Any, name: str, count: int, whole: bool) -> Any:
     if kind(weights.type.dtype) not in ("biu" if whole else "biuf"):
         raise DtypeError(f"cov takes {'whole' if whole else 'real'} numbers as {name}, but got {weights.type}.{at_user_line()}")
     if not isinstance(weights, Tracer) and np.any(weights.host < 0):
-        raise ValueError(f"cov: {name} has a negative number.{at_user_line()}")
+        raise ValueError(f"cov: {name} has a negative number. Weights must be 0 or more.{at_user_line()}")
     return weights
 
 
@@ -87,7 +87,9 @@ def cov(
         raise ValueError(f"cov takes a whole number as ddof, but got {ddof!r}.{at_user_line()}")
     wanted = parts[0].type.dtype if dtype is None else requested(dtype)
     if not is_inexact(wanted) or kind(parts[0].type.dtype) == "c" != kind(wanted):
-        raise DtypeError(f"cov of {parts[0].type} has no {wanted.name} values.{at_user_line()}")
+        raise DtypeError(
+            f"cov of {parts[0].type} has no {wanted.name} values. Choose a complex dtype, or leave it out.{at_user_line()}"
+        )
     x = concatenate([_variables(in_dtype(strong(part), wanted), rowvar, "cov") for part in parts])
     count = x.type.shape[1]
     ddof = (0 if bias else 1) if ddof is None else int(ddof)

@@ -387,7 +387,7 @@ def vectorize(
             f"vectorize can only exclude arguments by number or name, but got excluded={excluded!r}.{at_user_line()}"
         )
     if any([isinstance(each, int) and each < 0 for each in left_out]):
-        raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers.{at_user_line()}")
+        raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers. Count arguments from 0.{at_user_line()}")
 
     @functools.wraps(pyfunc)
     @api_boundary
@@ -395,7 +395,8 @@ def vectorize(
         nothing = {i for i, arg in enumerate(args) if arg is None and i not in left_out}
         if nothing and wanted is not None:
             raise ValueError(
-                f"vectorize: Cannot pass None at locations {nothing} with signature={signature!r}.{at_user_line()}"
+                f"vectorize: Cannot pass None at locations {nothing} with signature={signature!r}. Exclude them"
+                f" (excluded).{at_user_line()}"
             )
         named = {name: value for name, value in kwargs.items() if name not in left_out}
         keys: list[Any] = [i for i in range(len(args)) if i not in left_out | nothing] + list(named)
@@ -403,7 +404,7 @@ def vectorize(
         inner = [[] for _ in keys] if wanted is None else wanted[0]
         if len(inner) != len(values):
             raise TypeError(
-                f"vectorize: wrong number of positional arguments for {signature}: {len(values)} were given, it has"
+                f"vectorize: wrong number of positional arguments for {signature}: {len(values)} were given, but it takes"
                 f" {len(inner)}.{at_user_line()}"
             )
         sizes: dict[str, int] = {}
@@ -440,7 +441,8 @@ def _outer_shape(shape: Shape, names: Sequence[str], sizes: dict[str, int], sign
     """The axes of an operand in front of those that the signature names, whose sizes are noted, or compared."""
     if len(shape) < len(names):
         raise ShapeError(
-            f"vectorize: an input with shape {shape} does not have enough dimensions for {signature}.{at_user_line()}"
+            f"vectorize: an input with shape {shape} does not have enough dimensions for {signature}: it needs an axis for each"
+            f" name there.{at_user_line()}"
         )
     split = len(shape) - len(names)
     for name, size in zip(names, shape[split:]):
@@ -459,14 +461,15 @@ def _checked(out: Any, names: Sequence[Sequence[str]] | None, sizes: dict[str, i
     if names is not None and len(outs) != len(names):
         wrong = "wrong number of output arguments" if several else "the output must be a tuple"
         raise TypeError(
-            f"vectorize: {wrong}: {signature} has {len(names)} results, the function returned {len(outs)}.{at_user_line()}"
+            f"vectorize: {wrong}: {signature} has {len(names)} results, but the function returned {len(outs)}.{at_user_line()}"
         )
     for each, core in zip(outs, names or ()):
         shape = each.type.shape
         if len(shape) != len(core):
             raise ShapeError(
                 f"vectorize: output shape {shape} does not match the dimensions ({','.join(core)}) of"
-                f" {signature}.{at_user_line()}"
+                f" {signature}. One name must stand for one size."
+                f"{at_user_line()}"
             )
         for name, size in zip(core, shape):
             if sizes.setdefault(name, size) != size:

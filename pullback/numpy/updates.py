@@ -501,7 +501,10 @@ def _masked(x: Any, mask: Any, primitive: Any, combine: Any, values: Any, depth:
     shape = x.type.shape
     end = depth + mask.type.ndim
     if mask.type.shape != shape[depth:end]:
-        raise IndexError(f"A mask of shape {mask.type.shape} does not fit an array of shape {shape}.{at_user_line()}")
+        raise IndexError(
+            f"A mask of shape {mask.type.shape} does not fit an array of shape {shape}: along axes that it chooses from, it"
+            f" must have their sizes.{at_user_line()}"
+        )
     rest = shape[end:]
     values = _without_ones(values, len(rest))
     if isinstance(mask, Tracer) and values.type.ndim > len(rest):

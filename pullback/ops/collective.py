@@ -306,7 +306,7 @@ class all_gather(Collective):
 
     def result_type(x, *, axis_name: Hashable, axis_size: int, axis: int = 0, same: bool = False, groups: Groups = None):
         if not 0 <= axis <= x.ndim:
-            raise AxisError(f"all_gather of {x} cannot make a new axis at {axis}.")
+            raise AxisError(f"all_gather of {x} cannot make a new axis at {axis}: it must be one of 0 to {x.ndim}.")
         return x.with_shape((*x.shape[:axis], axis_size, *x.shape[axis:]))
 
     def transpose(cotangent, x, *, axis_name, axis_size, axis=0, same=False, groups=None):

@@ -55,16 +55,24 @@ class dot_general(Bilinear):
         for name, left, right in (("contracting", x_contracting, y_contracting), ("batch", x_batch, y_batch)):
             known = all(0 <= axis < x.ndim for axis in left) and all(0 <= axis < y.ndim for axis in right)
             if not known or len(left) != len(right) or [x.shape[i] for i in left] != [y.shape[i] for i in right]:
-                raise ShapeError(f"dot_general of {x} and {y}: the {name} axes {left} and {right} do not have the same sizes.")
+                raise ShapeError(
+                    f"dot_general of {x} and {y}: the {name} axes {left} and {right} do not have the same sizes. Each pair of"
+                    " axes must agree."
+                )
         x_used, y_used = (*x_contracting, *x_batch), (*y_contracting, *y_batch)
         if len(set(x_used)) != len(x_used) or len(set(y_used)) != len(y_used):
-            raise ShapeError(f"dot_general of {x} and {y} uses an axis twice: dimension_numbers={dimension_numbers}.")
+            raise ShapeError(
+                f"dot_general of {x} and {y} uses an axis twice: dimension_numbers={dimension_numbers}. Name each once."
+            )
         shape = (*[x.shape[i] for i in x_batch], *x.without(x_used).shape, *y.without(y_used).shape)
         if preferred_element_type is None:
             return common.with_shape(shape)
         wanted = canonical(preferred_element_type)
         if (kind(wanted) == "c") != (kind(x.dtype) == "c"):
-            raise DtypeError(f"dot_general of {x} and {y} cannot be accumulated in {wanted.name}.")
+            raise DtypeError(
+                f"dot_general of {x} and {y} cannot be accumulated in {wanted.name}. Choose a preferred_element_type of their"
+                " kind."
+            )
         return array_type(shape, wanted)
 
     def evaluate(x, y, *, dimension_numbers, preferred_element_type=None, precision=None):

@@ -106,7 +106,10 @@ class conv_general_dilated(Bilinear):
         if wanted is None:
             return common.with_shape(shape)
         if (kind(canonical(wanted)) == "c") != (kind(common.dtype) == "c"):
-            raise DtypeError(f"conv_general_dilated of {lhs} and {rhs} cannot be accumulated in {canonical(wanted).name}.")
+            raise DtypeError(
+                f"conv_general_dilated of {lhs} and {rhs} cannot be accumulated in {canonical(wanted).name}. Choose a"
+                " preferred_element_type of their kind."
+            )
         return array_type(shape, canonical(wanted))
 
     def evaluate(lhs, rhs, *, dimension_numbers, preferred_element_type=None, precision=None, **params):
@@ -249,8 +252,8 @@ def check_numbers(lhs, rhs, numbers, params):
         )
     if rhs.shape[o] % (features * batches) or lhs.shape[n] % batches:
         raise ShapeError(
-            f"{name}: {features * batches} groups do not divide the {rhs.shape[o]} features that {rhs} makes (axis {o})"
-            + (f", or not the batch of {lhs.shape[n]}." if batches > 1 else ".")
+            f"{name}: {features * batches} groups do not divide the {rhs.shape[o]} features that {rhs} makes (axis {o}), as"
+            " they must" + (f", or not the batch of {lhs.shape[n]}." if batches > 1 else ".")
         )
 
 

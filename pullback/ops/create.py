@@ -25,9 +25,12 @@ class iota(Rules):
     def result_type(*, dtype, shape, dimension):
         dtype = canonical(dtype)
         if dtype is BOOL:
-            raise DtypeError("iota counts, so it cannot make an array of bools.")
+            raise DtypeError("iota counts, so it cannot make an array of bools. Choose a dtype of numbers.")
         if not 0 <= dimension < len(shape):
-            raise AxisError(f"iota cannot count along axis {dimension} of an array of shape {shape}.")
+            raise AxisError(
+                f"iota cannot count along axis {dimension} of an array of shape {shape}: it must be one of its axes, counted"
+                " from 0."
+            )
         return array_type(tuple(shape), dtype)
 
     def evaluate(*, dtype, shape, dimension):

@@ -28,7 +28,10 @@ def _check_starts(name: str, x: ArrayType, starts: tuple[ArrayType, ...], sizes:
         raise DtypeError(f"{name} takes 0-d integer indices, but got {', '.join(map(str, starts))}.")
     fits = len(starts) == len(sizes) == x.ndim and all(0 <= size <= whole for size, whole in zip(sizes, x.shape))
     if not fits:
-        raise ShapeError(f"{name} cannot place a block of shape {tuple(sizes)} by {len(starts)} indices in {x}.")
+        raise ShapeError(
+            f"{name} cannot place a block of shape {tuple(sizes)} by {len(starts)} indices in {x}. The block must fit inside,"
+            " and take one index for each axis."
+        )
 
 
 def _block(x, starts, sizes):

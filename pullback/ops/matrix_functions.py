@@ -72,8 +72,8 @@ class matrix_function(OnHost):
         x, *directions = primals
         if not isinstance(function, str):
             raise GradientError(
-                f"funm of {getattr(function, '__name__', function)!r} has no derivative; expm, logm and sqrtm have"
-                f" derivatives of every order.{at_user_line()}"
+                f"funm of {getattr(function, '__name__', function)!r} has no derivative. Use expm, logm or sqrtm, which"
+                f" have derivatives of every order.{at_user_line()}"
             )
         terms = [] if tangents[0] is ZERO else [matrix_function(*primals, tangents[0], function=function)]
         for i, t in enumerate(tangents[1:]):
@@ -87,7 +87,10 @@ class matrix_function(OnHost):
     def transpose(cotangent, x, *directions, function):
         unknown = [i for i, one in enumerate((x, *directions)) if is_unknown(one)]
         if unknown == [0] or len(unknown) != 1:
-            raise NotLinear(f"{function} of a matrix is linear in one direction of its derivative alone.{at_user_line()}")
+            raise NotLinear(
+                f"{function} of a matrix is linear in one direction of its derivative alone. Transpose its derivative (pb.vjp)"
+                f" instead.{at_user_line()}"
+            )
         at = unknown[0] - 1
         known = (x, *directions[:at], flipped(cotangent), *directions[at + 1 :])
         found = flipped(matrix_function(*known, function=function))
@@ -160,7 +163,10 @@ class sylvester_solve(OnHost):
     def result_type(primitive, a, b, c):
         check_matrices(primitive, a, b, c, square=True)
         if b.shape[-2:] != b.shape[-1:] * 2 or c.shape != (*a.shape[:-1], b.shape[-1]) or b.shape[:-2] != a.shape[:-2]:
-            raise ShapeError(f"sylvester_solve of {a}, {b} and {c}: the sizes do not fit.")
+            raise ShapeError(
+                f"sylvester_solve of {a}, {b} and {c}: the sizes do not fit. The first two must be square, with as many rows as"
+                " the third has rows and columns."
+            )
         return c.strong()
 
     def evaluate(primitive, a, b, c):

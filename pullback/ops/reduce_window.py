@@ -74,7 +74,9 @@ def _check(name, x, window):
             what = "a pair of ints" if field == "padding" else "an int of 1 or more"
             raise ShapeError(f"{name} takes as {field} {what} for each of the {x.ndim} axes of {x}, not {given}.")
     if any(dilated(size, hole) + low + high < 0 for size, hole, (low, high) in zip(x.shape, window[3], window[2])):
-        raise ShapeError(f"{name} cannot cut more off {x} than it has: padding={window.padding}.")
+        raise ShapeError(
+            f"{name} cannot cut more off {x} than it has: padding={window.padding}. Its negative numbers must be smaller."
+        )
 
 
 class OfWindows(Rules):

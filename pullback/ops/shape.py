@@ -42,7 +42,10 @@ class reshape(Moving):
 
     def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
-            raise ShapeError(f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}.")
+            raise ShapeError(
+                f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}. Sizes must multiply to"
+                " that number."
+            )
         return x.with_shape(tuple(new_sizes))
 
     def evaluate(x, *, new_sizes):
@@ -260,7 +263,10 @@ class pad(Moving):
             raise ShapeError(f"pad puts 0 or more between two elements, but got {padding_config}, (low, high, interior) each.")
         shape = tuple(padded_size(size, *config) for size, config in zip(x.shape, padding_config))
         if any(size < 0 for size in shape):
-            raise ShapeError(f"pad cannot cut more off {x} than it has: padding_config={padding_config}.")
+            raise ShapeError(
+                f"pad cannot cut more off {x} than it has: padding_config={padding_config}. Its negative numbers must be"
+                " smaller."
+            )
         return common.with_shape(shape)
 
     def evaluate(x, value, *, padding_config):

@@ -239,7 +239,10 @@ class order(Ordering):
         shape = list(keys[0].shape)
         if count is not None:
             if not 0 <= count <= shape[dimension]:
-                raise ShapeError(f"order cannot find {count} elements along axis {dimension} of {keys[0]}.")
+                raise ShapeError(
+                    f"order cannot find {count} elements along axis {dimension} of {keys[0]}. Ask for as many as there are, at"
+                    " most."
+                )
             shape[dimension] = count
         return array_type(tuple(shape), canonical(index_dtype))
 

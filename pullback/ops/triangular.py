@@ -40,7 +40,10 @@ def check_system(primitive, a, b, left_side=True):
     """Raise an error unless a is a square matrix, and b as many rows (or columns), in stacks of one shape."""
     check_matrices(primitive, a, b, square=True)
     if a.shape[:-2] != b.shape[:-2] or b.ndim < 2 or b.shape[-2 if left_side else -1] != a.shape[-1]:
-        raise ShapeError(f"{primitive.name} of {a} and {b}: the sizes of the matrix and of the right-hand side do not fit.")
+        raise ShapeError(
+            f"{primitive.name} of {a} and {b}: the sizes of the matrix and of the right-hand side do not fit. The right-hand"
+            " side must have as many rows as the matrix."
+        )
 
 
 def joined_columns(b, axis):

@@ -219,7 +219,9 @@ class Agreement:
                 self._to[rank] = made
             self._to[rank].sendall(record)
         except OSError as error:  # that its process has ended the keeper says
-            raise WorldError(f"Rank {rank} cannot be told what rank {self.rank} is about to run: {error}.") from None
+            raise WorldError(
+                f"Rank {rank} cannot be told what rank {self.rank} is about to run: {error}. See there whether it still runs."
+            ) from None
 
     def _hear(self, group: _Group, number: int, ranks: Sequence[int], call: JointCall) -> list[tuple[bool, bytes]]:
         """What some processes say in a round."""
@@ -228,7 +230,9 @@ class Agreement:
         try:
             while missing := [key[0] for key in keys if key not in self._said]:
                 if ended := self._ended.intersection(missing):
-                    raise WorldError(f"The connection by which rank {min(ended)} says what it runs has ended.")
+                    raise WorldError(
+                        f"The connection by which rank {min(ended)} says what it runs has ended. See there why it did."
+                    )
                 self._take(wait)
                 wait = LISTENING
                 self.check(RESULT)

@@ -203,7 +203,9 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
     parts = sharding.parts(local.ndim)
     own = [place for device, place in zip(sharding.devices, sharding.places(parts)) if device.is_local]
     if not own:
-        raise ShardingError(f"No device of {sharding.mesh} belongs to this process.")
+        raise ShardingError(
+            f"No device of {sharding.mesh} belongs to this process. Make the mesh of devices of all processes that use it."
+        )
     first = [min([place[axis].start for place in own]) for axis in range(local.ndim)]
     last = [max([place[axis].stop for place in own]) for axis in range(local.ndim)]
     counts = [stop - start for start, stop in zip(first, last)]

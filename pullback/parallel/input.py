@@ -257,7 +257,7 @@ class _Plan:
             self.check_divides(left)
             count += 1
         if count == 0:
-            raise ValueError(f"{len(table)} rows make no batch of {self.size}.")
+            raise ValueError(f"{len(table)} rows make no batch of {self.size}. Ask for smaller ones, or pass remainder='keep'.")
         return self._from_table(table, count)
 
     def _from_table(self, table: _Table, count: int) -> Generator[Any, None, None]:
@@ -296,7 +296,10 @@ class _Plan:
                         yield self._batch(_Examples(found), slice(0, len(found)), len(found))
                     number += 1
             if number == before:
-                raise ValueError(f"Epoch {epoch} of the source has no batch of {self.size} rows.")
+                raise ValueError(
+                    f"Epoch {epoch} of the source has no batch of {self.size} rows. Ask for smaller ones, or pass"
+                    " remainder='keep'."
+                )
 
     def _batch(self, table: _Table, rows: Rows, size: int) -> Any:
         loaded: dict[tuple[int, int], tuple[list[Any], Any]] = {}
@@ -322,7 +325,9 @@ def _ranges(sharding: Any, size: int) -> list[tuple[int, int]]:
     along = NamedSharding(sharding.mesh, PartitionSpec(*sharding.spec[:1]))
     found = list(along.addressable_devices_indices_map((size,)).values())
     if not found:
-        raise ShardingError(f"No device of {sharding.mesh} belongs to this process.")
+        raise ShardingError(
+            f"No device of {sharding.mesh} belongs to this process. Make the mesh of devices of all processes that use it."
+        )
     return [(place[0].start, place[0].stop) for place in found]
 
 
@@ -378,7 +383,7 @@ def _memory(shape: tuple[int, ...], dtype: Any, path: str) -> Any:
     try:
         return aligned_empty(shape, entering(canonical(dtype)))
     except DtypeError as error:
-        raise DtypeError(f"{path} has the dtype {dtype}, which no array can have.") from error
+        raise DtypeError(f"{path} has the dtype {dtype}, which no array can have. Convert it (.astype).") from error
 
 
 def _host(leaf: Any, path: str) -> Any:
@@ -396,15 +401,18 @@ class _Columns(_Table):
         self.length = -1
         for leaf, path in zip(self.leaves, self.paths):
             if not isinstance(leaf, (np.ndarray, Array)):
-                raise LeafError(f"{path} is {leaf!r} of type {type(leaf).__name__}, and no array of rows.")
+                raise LeafError(
+                    f"{path} is {leaf!r} of type {type(leaf).__name__}, and no array of rows. Pass arrays whose leading axes"
+                    " count the rows."
+                )
             if leaf.ndim == 0:
-                raise ShapeError(f"{path} is 0-d: it has no rows.")
+                raise ShapeError(f"{path} is 0-d: it has no rows. Give it a leading axis.")
             _memory((), leaf.dtype, path)
             if self.length not in (-1, leaf.shape[0]):
                 raise ShapeError(f"{path} has {leaf.shape[0]} rows, but {self.paths[0]} has {self.length}.")
             self.length = leaf.shape[0]
         if not self.leaves:
-            raise TypeError("batches got a source without arrays.")
+            raise TypeError("batches got a source without arrays. Pass arrays whose leading axes count the rows.")
 
     def __len__(self) -> int:
         return self.length
@@ -436,7 +444,9 @@ class _Examples(_Table):
         paths = structure_paths(structure, "a row")
         for number, (_, own) in zip(numbers, found):
             if not same(own, structure):
-                raise StructureError(f"Row {number} of the source is a tree of another structure than row {numbers[0]}.")
+                raise StructureError(
+                    f"Row {number} of the source is a tree of another structure than row {numbers[0]}. All rows must have one."
+                )
         columns = zip(*[leaves for leaves, _ in found])
         return [_stacked(values, path, numbers) for values, path in zip(columns, paths)], structure
 

@@ -209,7 +209,10 @@ class shard_map(Rules):
         divided = [name for name in batch.spmd if name in over.manual]
         parts = math.prod(over.mesh.sizes_of(divided))
         if batch.size % parts:
-            raise ShardingError(f"vmap's batch of {batch.size} cannot be divided along {batch.spmd} into {parts} parts.")
+            raise ShardingError(
+                f"vmap's batch of {batch.size} cannot be divided along {batch.spmd} into {parts} parts. Its size must be a"
+                " multiple of that."
+            )
         flags = tuple([int(axis == 0) for axis in axes])
         with inside(over):
             mapped, carried = batch_program(program, batch._replace(size=batch.size // parts), flags)

@@ -78,7 +78,9 @@ def pmap(
     static, _ = chosen_arguments(fun, static_broadcasted_argnums, None, "pmap's static_broadcasted")
     donated, _ = chosen_arguments(fun, donate_argnums, None, "pmap's donate")
     if both := {*static} & {*donated}:
-        raise StaticArgumentError(f"pmap of {describe(fun)}: argument {min(both)} is both static and donated.")
+        raise StaticArgumentError(
+            f"pmap of {describe(fun)}: argument {min(both)} is both static and donated. Choose one of the two."
+        )
     if axis_size is not None and (not isinstance(axis_size, INTEGERS) or isinstance(axis_size, bool) or axis_size < 1):
         raise AxisError(f"pmap's axis_size must be a positive integer, but is {axis_size!r}.")
     if axis_name is not None and not isinstance(axis_name, str):
@@ -131,7 +133,9 @@ class Parallel:
             plan = self._plans.get(key)
         except TypeError as error:
             statics = {i: args[i] for i in fixed}
-            what = f"a static argument cannot be hashed: {statics!r}" if statics else f"an argument's structure: {error}"
+            what = f"an argument's structure must be hashable: {error}"
+            if statics:
+                what = f"static arguments must be hashable, but one of them is not: {statics!r}"
             raise StaticArgumentError(f"pmap of {describe(self.fun)}: {what}.") from error
         if plan is None:
             plan = self._plans.setdefault(key, self.plan(args, kwargs, fixed, structure, types, there))

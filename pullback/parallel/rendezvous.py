@@ -158,8 +158,8 @@ def listen(address: str) -> socket.socket:
         return socket.create_server(where, family=family, backlog=4096)
     except OSError as error:
         raise WorldError(
-            f"Process 0 is to listen at the coordinator's address {address}, and cannot: {error}. Is another program there, or"
-            " is it another machine's?"
+            f"Process 0 is to listen at the coordinator's address {address}, and cannot: {error}. Choose a port that is"
+            " free, of an address of this machine."
         ) from None
 
 
@@ -201,9 +201,15 @@ def meet(place: Place, devices: int, timeout: float, heartbeat: float) -> Meetin
     try:
         while not begun.wait(LISTENING) and not link.losses.gone:
             if time.monotonic() > until + heartbeat:  # the keeper says itself who is missing
-                raise WorldError(f"The keeper at {place.address} has not said in {timeout:g} s who is missing.")
+                raise WorldError(
+                    f"The keeper at {place.address} has not said in {timeout:g} s who is missing. See whether process 0 still"
+                    " runs there."
+                )
         if not told:
-            raise WorldError(f"The keeper at {place.address} has ended while this process waited for the others.")
+            raise WorldError(
+                f"The keeper at {place.address} has ended while this process waited for the others. See there why it did, and"
+                " start all processes again."
+            )
         if told[0]["push"] == "refused":
             raise (Fenced if told[0].get("kind") == "Fenced" else WorldError)(told[0]["why"])
     except BaseException:
@@ -236,7 +242,7 @@ def _connect(place: Place, until: float, timeout: float) -> socket.socket:
         except OSError as error:
             if time.monotonic() > until:
                 raise WorldError(
-                    f"Nobody answers at {place.address} for {timeout:g} s ({error}). Is rank 0 running, and does it have the"
-                    " same coordinator_address?"
+                    f"Nobody answers at {place.address} for {timeout:g} s ({error}). See whether rank 0 is running, and has"
+                    " the same coordinator_address."
                 ) from None
         time.sleep(RETRY)

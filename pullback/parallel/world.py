@@ -381,7 +381,7 @@ def pack(leaf: Any) -> tuple[bytes, bytes]:
         raise TypeError(f"What is broadcast consists of arrays, numbers and text, not of {type(leaf).__name__}.")
     host = np.asarray(host_of(leaf) if isinstance(leaf, Array) else leaf)
     if host.dtype.hasobject:
-        raise TypeError(f"An array of dtype {host.dtype} cannot be broadcast.")
+        raise TypeError(f"An array of dtype {host.dtype} cannot be broadcast. Pass numbers, or text.")
     kind = "Array" if isinstance(leaf, Array) else "scalar" if isinstance(leaf, np.generic) else "ndarray"
     dtype = host.dtype.name if host.dtype.kind == "V" or kind == "Array" else host.dtype.str
     return f"{kind} {dtype} {','.join(map(str, host.shape))}".encode(), np.ascontiguousarray(host).tobytes()

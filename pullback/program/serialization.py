@@ -80,12 +80,13 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     try:
         data = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
-        raise ProgramError(f"This is not JSON: {error}.") from None
+        raise ProgramError(f"This is not JSON: {error}. Pass the text that to_json gave, as it is.") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ProgramError(f'This JSON is not a Program: it has no "format": "{FORMAT}".')
+        raise ProgramError(f'This JSON is not a Program: it has no "format": "{FORMAT}". Pass what to_json gave.')
     if data.get("version") != VERSION:
         raise ProgramError(
             f"This Program was written in version {data.get('version')!r} of the format; this pullback reads version {VERSION}."
+            " Write it again."
         )
     reader = _Reader(primitives, kind, classes or {})
     try:
@@ -98,7 +99,9 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ProgramError):
             raise
-        raise ProgramError(f"This JSON is not a Program as version {VERSION} writes it: {error!r}.") from error
+        raise ProgramError(
+            f"This JSON is not a Program as version {VERSION} writes it: {error!r}. Pass what to_json gave."
+        ) from error
 
 
 class _Writer:
@@ -142,6 +145,9 @@ class _Writer:
             entry["outputs"] = [declare(variable) for variable in equation.outputs]
             written["equations"].append({**entry, **self.provenance(equation, self.place(equation))})
         written["outputs"] = [atom(output) for output in program.outputs]
+        batches = [[numbers[variable], sorted(axes)] for variable, axes in program.batch_axes.items() if variable in numbers]
+        if batches:
+            written["batch_axes"] = batches
         self.programs.append(written)
         place = self.places[id(program)] = len(self.programs) - 1
         return place
@@ -258,7 +264,9 @@ class _Reader(Generic[P]):
 
         def declare(number: int, type: str) -> Variable:
             if number in variables:
-                raise ProgramError(f"Variable {number} of Program {data['name']} is defined twice.")
+                raise ProgramError(
+                    f"Variable {number} of Program {data['name']} is defined twice. The JSON must define each once."
+                )
             variable = variables[number] = Variable(read_type(type))
             return variable
 
@@ -266,7 +274,10 @@ class _Reader(Generic[P]):
             if isinstance(entry, dict):
                 return Literal(read_array(entry))
             if entry not in variables:
-                raise ProgramError(f"Variable {entry} of Program {data['name']} is used before it is defined.")
+                raise ProgramError(
+                    f"Variable {entry} of Program {data['name']} is used before it is defined. Equations must come in the order"
+                    " in which they can be computed."
+                )
             return variables[entry]
 
         inputs = [declare(*entry) for entry in data["inputs"]]
@@ -278,7 +289,9 @@ class _Reader(Generic[P]):
             operands = tuple([atom(operand) for operand in entry["inputs"]])
             outputs = tuple([declare(*output) for output in entry["outputs"]])
             equations.append(self.equation(entry, primitive, operands, outputs, params))
-        return self.kind(inputs, equations, [atom(output) for output in data["outputs"]], constants, data["name"])
+        outputs = [atom(output) for output in data["outputs"]]
+        batches = {variables[number]: frozenset(map(int, axes)) for number, axes in data.get("batch_axes", [])}
+        return self.kind(inputs, equations, outputs, constants, data["name"], batches)
 
     def value(self, data: Any, primitive: Primitive) -> Any:
         if not isinstance(data, dict):
@@ -297,11 +310,14 @@ class _Reader(Generic[P]):
             case "record":
                 name, fields = content
                 return self.find_class(name, primitive)(**{key: self.value(item, primitive) for key, item in fields.items()})
-        raise ProgramError(f"A parameter of {primitive.name} is written as {tag!r}, which version {VERSION} does not know.")
+        raise ProgramError(
+            f"A parameter of {primitive.name} is written as {tag!r}, which version {VERSION} does not know. Read it with the"
+            " pullback that wrote it."
+        )
 
     def primitive(self, name: str) -> Primitive:
         if name not in self.primitives:
-            raise ProgramError(f"There is no primitive {name!r} among those given.")
+            raise ProgramError(f"There is no primitive {name!r} among those given. Pass it as primitives={{{name!r}: ...}}.")
         return self.primitives[name]
 
     def named(self, name: str) -> Primitive:
@@ -328,7 +344,7 @@ def read_type(text: str) -> ArrayType:
     """
     name, bracket, sizes = text.removeprefix("~").removesuffix("]").partition("[")
     if name not in BY_SHORT_NAME or not bracket:
-        raise ProgramError(f"{text!r} is not a type, as f32[3,5] is.")
+        raise ProgramError(f"{text!r} is not a type. Write it as f32[3,5] is written.")
     shape = tuple([int(size) for size in sizes.split(",")]) if sizes else ()
     return array_type(shape, BY_SHORT_NAME[name], text.startswith("~"))
 

@@ -117,7 +117,7 @@ def choice(
     count, draws = array.type.shape[along], math.prod(sizes)
     if draws and (count == 0 or (draws > count and not replace)):
         without = "" if replace else " without replacement"
-        raise ValueError(f"choice cannot draw {draws} of {count} elements{without}.{at_user_line()}")
+        raise ValueError(f"choice cannot draw {draws} of {count} elements{without}. Ask for fewer.{at_user_line()}")
     chance = None if p is None else to_inexact(p, "choice")
     if chance is not None and chance.type.shape != (count,):
         raise ShapeError(f"choice: p has the shape {chance.type.shape}, but there are {count} elements.{at_user_line()}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.array import Array, ArrayLike, find_converter, host_of
 from pullback.core.context import Inherited
 from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
@@ -34,8 +35,8 @@ _UNSAFE = KEYS["urbg"]
 
 
 class UsedKeys(dict[Any, tuple[str, Any]]):
-    """The keys that were used in a block: known ones by their words, traced ones, which are held, by their identity; each with
-    what used it.
+    """The keys that were used in a block: known ones by their words, traced ones by their identity, for as long as they live;
+    each with what used it.
 
     Attributes:
         checks: what is told of a key that is used again; without it, that is an error.
@@ -88,10 +89,16 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
         yield
 
 
-def _marks(key: Any) -> list[Any]:
-    """What keys are recognised by: all those of a batch, where vmap hides them."""
+def _seen(key: Any) -> Any:
+    """What stands for keys: those of a batch, where vmap hides them."""
     while isinstance(key, Tracer) and hasattr(key, "value"):
         key = key.value
+    return key
+
+
+def _marks(key: Any) -> list[Any]:
+    """What keys are recognised by."""
+    key = _seen(key)
     if isinstance(key, Tracer):
         return [id(key)]
     return [one.tobytes() for one in np.asarray(host_of(typed_keys(key, "a check"))).reshape(-1)]
@@ -99,12 +106,21 @@ def _marks(key: Any) -> list[Any]:
 
 def _use_up(key: Any, name: str) -> None:
     used = used_keys.get()
-    if used is not None:
-        used.update(dict.fromkeys(_marks(key), (name, key)))
+    if used is None:
+        return
+    marks, key, living = _marks(key), _seen(key), None
+    if isinstance(key, Tracer):  # another one may have its identity later, and to hold it would be to leak it
+        living = weakref.ref(key, lambda _: used.pop(marks[0], None))
+    used.update(dict.fromkeys(marks, (name, living)))
 
 
 def typed_keys(key: Any, name: str) -> Array:
     """Keys as an array of a dtype of keys: given so, or raw, as words of uint32 along a last axis."""
+    if find_converter(key.__class__) is None and not isinstance(key, (Array, Tracer)):
+        raise LeafError(
+            f"{name} takes a random key first, but got {key!r} of type {key.__class__.__name__}. Make one with"
+            f" pb.random.key(seed).{at_user_line()}"
+        )
     found = as_operand(key, name, "its key")
     type = found.type
     if kind(type.dtype) == "k":

@@ -50,7 +50,10 @@ def fitting(name: str, own: Shape, shape: ShapeLike | None) -> Shape:
     """The shape of a result, by default the common one of the parameters, which must broadcast to it."""
     sizes = own if shape is None else checked_shape(shape, name)
     if broadcast_shapes(name, own, sizes) != sizes:
-        raise ShapeError(f"{name}: parameters of shape {own} do not broadcast to shape={sizes}.{at_user_line()}")
+        raise ShapeError(
+            f"{name}: parameters of shape {own} do not broadcast to shape={sizes}. Leave shape out, or give it axes for"
+            f" theirs.{at_user_line()}"
+        )
     return sizes
 
 
@@ -513,6 +516,9 @@ def categorical(
         return argmax(broadcast(x, full) + gumbel(key, full, x.type.dtype, mode), axis=lead + axis)
     count = math.prod(sizes[:lead])
     if count > classes:
-        raise ValueError(f"categorical cannot draw {count} of {classes} classes without replacement.{at_user_line()}")
+        raise ValueError(
+            f"categorical cannot draw {count} of {classes} classes without replacement. Ask for fewer, or pass"
+            f" replace=True.{at_user_line()}"
+        )
     chosen = top_k(moveaxis(x + gumbel(key, x.type.shape, x.type.dtype, mode), axis, -1), count)[1]
     return moveaxis(chosen, -1, 0).reshape(sizes)

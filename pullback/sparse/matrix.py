@@ -50,7 +50,10 @@ class Pattern:
         if rows.shape != columns.shape:
             raise ShapeError(f"A pattern takes as many rows as columns, but got {rows.size} and {columns.size} indices.")
         if rows.size and not (rows.min() >= 0 and rows.max() < height and columns.min() >= 0 and columns.max() < width):
-            raise ShapeError(f"A pattern of shape ({height}, {width}) was given indices outside of it.")
+            raise ShapeError(
+                f"A pattern of shape ({height}, {width}) was given indices outside of it: rows must be from 0 to {height - 1},"
+                f" columns from 0 to {width - 1}."
+            )
         self.rows, self.columns = np.divmod(np.unique(rows * width + columns), max(width, 1))
         self.shape = (int(height), int(width))
         self.overestimated = tuple(overestimated)

@@ -47,7 +47,10 @@ class LinearizeTrace(JvpTrace):
         outs, tangents = super().received(primitive, rule, primals, params, returned)
         for out in outs if primitive.multiple_results else (outs,):
             if out.__class__ is Linear and out.owner is self.tape:
-                raise GradientError(f"The {rule} rule of {owner(primitive, params)} returned a value that depends on tangents.")
+                raise GradientError(
+                    f"The {rule} rule of {owner(primitive, params)} returned a value that depends on tangents. It must be a"
+                    " function of the primal arguments alone."
+                )
         return outs, tangents
 
     def tangent(self, primitive: Primitive, rule: str, params: dict[str, Any], type: ArrayType, returned: Any) -> Any:

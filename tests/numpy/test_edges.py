@@ -188,7 +188,7 @@ def test_pad_by_a_function_and_by_medians():
         assert np.array_equal(pnp.pad(whole, widths, traced, low=5), expected)
         assert np.array_equal(pb.jit(lambda x, w=widths: pnp.pad(x, w, traced, low=5))(whole), expected)
         assert np.array_equal(pnp.pad(whole, widths, "median"), np.pad(whole, widths, "median"))
-    with pytest.raises(TypeError, match="pad with mode='edge' has no use for low"):
+    with pytest.raises(TypeError, match="pad with mode='edge' takes no low"):
         pnp.pad(whole, 1, "edge", low=5)
 
 

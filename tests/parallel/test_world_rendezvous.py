@@ -127,7 +127,7 @@ def test_numbers_that_do_not_fit(start):
 
 
 def test_wrong_addresses(start):
-    with pytest.raises(WorldError, match=r"Nobody answers at 127.0.0.1:1 for 0.2 s .*Is rank 0 running"):
+    with pytest.raises(WorldError, match=r"Nobody answers at 127.0.0.1:1 for 0.2 s .*See whether rank 0 is running"):
         meet(Place("127.0.0.1:1", 1, 2), 1, 0.2, 1.0)
     with pytest.raises(WorldError, match=r"There is no host 'no-such-host.invalid'"):
         meet(Place("no-such-host.invalid:80", 1, 2), 1, 0.2, 1.0)

@@ -1,4 +1,5 @@
-"""Runs the tutorials and `sharp-bits.md`: Markdown files whose ```python blocks share a namespace, each followed by what it prints, as ```text.
+"""Runs the tutorials and `sharp-bits.md`: Markdown files whose ```python blocks share a namespace, each followed
+by what it prints, as ```text.
 
     python tests/tutorials/tutorial_runner.py --update [name ...]
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import re
 import shutil
@@ -130,6 +132,7 @@ def main(arguments: list[str]) -> None:
             os.chdir(folder)
             while (page := updated(path)) != path.read_text():
                 path.write_text(page)  # and again: outputs that name a line of the page have moved it
+                linecache.checkcache()
             for figure in sorted(Path(folder).glob("*.png")):
                 shutil.copy(figure, FOLDER / "images" / figure.name)
         print(f"{path.name}: {len(steps(page))} blocks")

@@ -59,6 +59,7 @@ def facade(
     for name in public:
         _documented(module[name], name_of_module, name)
 
+    @api_boundary
     def __getattr__(name: str) -> Any:
         if name == "__all__":  # of a module that does not say it itself: asked for where all names are imported
             return __dir__()

@@ -53,7 +53,7 @@ def _transform(name: str, which: FftType, a: Any, s: Any, axes: Any, norm: str |
         axes = range(x.type.ndim) if s is None else range(-len(s), 0)
     axes = [normal_axis(axis, x.type.ndim, name) for axis in axes]
     if len(set(axes)) != len(axes):
-        raise AxisError(f"{name} was given a repeated axis: {tuple(axes)}.{at_user_line()}")
+        raise AxisError(f"{name} was given a repeated axis: {tuple(axes)}. Name each once.{at_user_line()}")
     if norm not in _OTHER_WAY:
         raise ValueError(f"{name} takes norm='backward', 'ortho' or 'forward', not {norm!r}.{at_user_line()}")
     if which is FftType.RFFT:

@@ -42,5 +42,8 @@ def eagerly(name: str, function: Callable[..., Any], *arrays: Any) -> Any:
     except LinAlgError as error:
         if current_mode().clamps:
             return None
-        raise LinAlgError(f"{name}: {error}.{at_user_line()} (Of a traced matrix the result is NaN.)") from None
+        raise LinAlgError(
+            f"{name}: {error}. Add to its diagonal, or use pinv or lstsq. (Of a traced matrix the result is"
+            f" NaN.){at_user_line()}"
+        ) from None
     return Array(array_type(out.shape, out.dtype), out)

@@ -219,7 +219,7 @@ def lu_solve(
     made, pivots = lu_and_piv
     made, x, shape = columns("lu_solve", made, b)
     if made.type.ndim < 2 or x.type.shape[-2:-1] != made.type.shape[-1:]:
-        raise ShapeError(f"lu_solve: {x.type} has not as many rows as {made.type}.{at_user_line()}")
+        raise ShapeError(f"lu_solve: {x.type} has not as many rows as {made.type}: it must have.{at_user_line()}")
     order = lax_linalg.lu_pivots_to_permutation(pivots, made.type.shape[-1])
     order = broadcast(order, made.type.shape[:-1])
     steps: Any = ({"lower": True, "unit_diagonal": True}, {"lower": False})

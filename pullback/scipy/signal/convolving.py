@@ -69,7 +69,8 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Sequen
     for axis, (a, b) in enumerate(zip(x.type.shape, y.type.shape)):
         if axis not in along and a != b and 1 not in (a, b):
             raise ShapeError(
-                f"fftconvolve of {x.type} and {y.type} along {along}: axis {axis} is not of one size.{at_user_line()}"
+                f"fftconvolve of {x.type} and {y.type} along {along}: axis {axis} is not of one size. Sizes must agree along"
+                f" the other axes, or be 1.{at_user_line()}"
             )
     x, y = _ordered("fftconvolve", x, y, along, mode)
     sizes = [x.type.shape[axis] + y.type.shape[axis] - 1 for axis in along]

@@ -449,7 +449,10 @@ class Rotation(NamedTuple):
     def __getitem__(self, indexer: Any) -> Rotation:  # type: ignore[override]
         """Some of the rotations."""
         if self.single:
-            raise TypeError(f"A Rotation that is no array of them has no elements to index.{at_user_line()}")
+            raise TypeError(
+                "A Rotation that is no array of them has no elements to index. Only one made of several rows"
+                f" has.{at_user_line()}"
+            )
         shape = self.quat.shape[:-1]
         places = pnp.reshape(pnp.arange(math.prod(shape)), shape)[indexer]
         return Rotation(pnp.reshape(self.quat, (-1, 4))[places])
@@ -457,7 +460,9 @@ class Rotation(NamedTuple):
     def __len__(self) -> int:
         """How many rotations there are along the first axis."""
         if self.single:
-            raise TypeError(f"A Rotation that is no array of them has no length.{at_user_line()}")
+            raise TypeError(
+                f"A Rotation that is no array of them has no length. Only one made of several rows has.{at_user_line()}"
+            )
         return self.quat.shape[0]
 
 

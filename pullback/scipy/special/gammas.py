@@ -208,7 +208,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
         [1.0000e+00 1.2000e+02 3.6288e+06]:f32[3]:cpu(0)
     """
     if exact:
-        raise NotImplementedError(f"factorial computes in floating point; exact=True is math.factorial.{at_user_line()}")
+        raise NotImplementedError(f"factorial computes in floating point; for exact=True use math.factorial.{at_user_line()}")
     n = real_operand(n, "factorial")
     return where(n < 0, 0.0, gammas.gamma(where(n < 0, 0.0, n) + 1))
 

@@ -54,7 +54,7 @@ def _solved(
         found, own = trees.array_leaves(tree, lambda: what)
         check_like(own, structure, what, "b has", lambda where: f"{name}: {what} must be a tree like b, but {where}.")
         if [leaf.type.shape for leaf in found] != shapes:
-            raise ShapeError(f"{name}: {what} has leaves of other shapes than b.{at_user_line()}")
+            raise ShapeError(f"{name}: {what} has leaves of other shapes than b: it must have the same.{at_user_line()}")
         return concatenate([strong(in_dtype(reshape(leaf, (-1,)), dtype)) for leaf in found])
 
     def separated(vector: Any) -> Any:

@@ -1,0 +1,121 @@
+"""Reads every error message in the source: each says what to do, or what was expected and what came in its place."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from messages import Message, messages
+
+MESSAGES = messages()
+
+VERBS = """
+accept add allow announce apply ask batch begin broadcast build call change check choose combine compare compile compute
+contract convert copy count cut decide declare define delete differentiate divide draw end exclude export fill find free
+get give go help import index initialize install interpolate join keep leave let list load look lower make mark match
+measure mend move multiply name open pad pass pickle pip plan print promise put quote raise read reduce register remove
+rename repeat replace report reshape restore retrace return round run save say scale see select serialize set show sort
+split start state stop sum take tell trace transform transpose try update use wait wrap write
+"""
+# A clause that begins with what to do: ". Pad the axis", "; pass a tuple", ", or use pb.numpy.where". The first word of a
+# message is often the name of a function: sum, split, take.
+IMPERATIVE = re.compile(
+    r"(?:[.;:?!|(}] ?|, (?:or |and |then )?|\b(?:or|and) )(?:" + "|".join(VERBS.split()) + r")\b", re.IGNORECASE
+)
+# What is asked for: "takes a function", "must be whole".
+REQUIREMENT = re.compile(
+    r"\b(must|takes?|needs?|only|instead|(has|have|is|are) to|can be|expects?|expected|did you mean|(key|True) use)\b",
+    re.IGNORECASE,
+)
+# What was expected beside what came: "but got", "where the first tree has"; `fault` and its like are such words.
+CONTRAST = re.compile(
+    r", but |; but |[ ,;:]not \{|, (and )?not |; not | where | while |neither|\{(fault|why|where)\}|difference\("
+)
+# A list of what there is, or the name of what does it.
+OPTIONS = re.compile(
+    r"\{[^}]*(\.join\(|suggestion\()|(those|known|there) are|those implemented are|which holds|it is pb\.|look like"
+)
+
+# Messages that are excused, by file and words, and why.
+QUOTES = "what it quotes, a message of ours or the user's own, says the rest"
+PART = "a part of another message, which says the rest"
+PYTHON = "for Python, which asks by such an error"
+VALUES = "shows the two values, or facts, that disagree; its page says what to do"
+FOREIGN = "XLA's own text is not as it was in the versions that this reads"
+ELSEWHERE = "its text is put together elsewhere"
+EXCUSED: dict[tuple[str, str], str] = {
+    ("__main__.py", "{message}"): QUOTES,
+    ("api/stages.py", "cannot be exported, since {error}"): QUOTES,
+    ("export/", "cannot be exported"): QUOTES,
+    ("export/programs.py", "cannot be read here: {error}"): QUOTES,
+    ("cli/plan.py", "one_line(str(error))"): QUOTES,
+    ("cli/xpr.py", "one_line(str(error))"): QUOTES,
+    ("core/trees.py", "{path()}: {error}"): QUOTES,
+    ("numpy/promotion.py", "{name}: {error}"): QUOTES,
+    ("checks.py", "{self.text}"): QUOTES,
+    ("engine/plugins.py", "cannot use its devices: "): QUOTES,
+    ("parallel/liveness.py", "{answer['why']}"): QUOTES,
+    ("parallel/liveness.py", "{why[0].upper()}"): QUOTES,
+    ("checkpoints/safetensors.py", "a name is there twice"): PART,
+    ("checkpoints/safetensors.py", "its metadata are no object"): PART,
+    ("checkpoints/safetensors.py", "has the dtype {entry['dtype']}"): PART,
+    ("checkpoints/safetensors.py", "and the offsets {begin}, {end}"): PART,
+    ("core/tree_forms.py", "{type(value).__name__}"): PART,
+    ("program/serialization.py", "this is not base64 text"): PART,
+    ("numpy/spaces.py", "for the general path"): PART,
+    ("parallel/messages.py", ""): PART,
+    ("parallel/keeper.py", "the world has not begun"): PART,
+    ("compat/__init__.py", "has no attribute {name}"): PYTHON,
+    ("ops/trigonometric.py", "{n}"): PYTHON,
+    ("parallel/mapping.py", "{len(leaves)}"): PYTHON,
+    ("parallel/world.py", "{key}"): PYTHON,
+    ("testing/", ""): VALUES,
+    ("parallel/hlo.py", ""): FOREIGN,
+    ("api/loops.py", "{self.key}"): ELSEWHERE,
+    ("parallel/predicates.py", "{self.text}"): ELSEWHERE,
+    ("compat/jax/", ""): "says what JAX says, as its clients expect",
+}
+
+
+def teaches(text: str) -> bool:
+    return any(pattern.search(text) for pattern in (IMPERATIVE, REQUIREMENT, CONTRAST, OPTIONS))
+
+
+def excuse(message: Message) -> tuple[str, str] | None:
+    return next((row for row in EXCUSED if message.file.startswith(row[0]) and row[1] in message.text), None)
+
+
+def test_each_message_says_what_to_do_or_what_was_expected() -> None:
+    silent = [str(message) for message in MESSAGES if not teaches(message.text) and excuse(message) is None]
+    assert not silent, "\n".join(silent)
+
+
+def test_no_excuse_is_idle() -> None:
+    used = {excuse(message) for message in MESSAGES if not teaches(message.text)}
+    assert {*EXCUSED} == used - {None}
+    excused = [message for message in MESSAGES if not teaches(message.text) and not message.file.startswith("compat/jax/")]
+    assert len(excused) <= 60 and len(MESSAGES) > 1200, "of the many messages, few are excused"
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("sum of {x}: the axis is out of bounds.", False),
+        ("The file is damaged.", False),
+        ("It is used before.", False),
+        ("{name} is missing", False),
+        ("sum of {x}: the axis is out of bounds. Count them from 0.", True),
+        ("{name} takes an int as axis", True),
+        ("grad needs a function with a 0-d output", True),
+        ("cotangents[0] is f32[] where argument 0 has f32[3].", True),
+        ("There is no device {device}; platform 'cpu' has {', '.join(map(str, there))}.", True),
+        ("No plugin is installed: pip install 'pullback[cuda]'.", True),
+    ],
+)
+def test_the_reader_tells_them_apart(text: str, does: bool) -> None:
+    assert teaches(text) is does
+
+
+def test_the_place_in_the_users_program_comes_last() -> None:
+    for message in MESSAGES:
+        assert not re.search(r"\{at_user_line\(\)\}(?! \||\{|$)", message.text), str(message)
