@@ -13,6 +13,8 @@ import ast
 import copy
 from typing import NamedTuple
 
+import numpy as np
+
 from pullback.control.holder import Held, held_by
 from pullback.core.source import Source
 from pullback.diagnose.expressions import text_of
@@ -105,8 +107,13 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
     while made is not None and (made.primitive is None or made.transformation == "vmap"):
         made = made.within
     primitive = made.primitive if made is not None and made.role == "residual" else inside.primitive
-    branch = int(isinstance(found.inputs[1], Literal))  # the cotangent of the other one is the literal 0
+    branch = int(_is_zero(found.inputs[1]))  # the cotangent of the other one is the literal 0
     return Trap(found.source, branch, inside.source, (primitive or inside.primitive).name)
+
+
+def _is_zero(atom: Atom) -> bool:
+    """Whether an operand is the literal 0. A cotangent may be a literal as well: 1, where the function returns the where."""
+    return isinstance(atom, Literal) and not np.asarray(atom.value.host).any()
 
 
 def select_behind(frame: Frame, variable: Variable) -> Equation | None:
