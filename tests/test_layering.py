@@ -23,7 +23,7 @@ ABOVE: dict[str, set[str]] = {
     "control": {"core", "program", "ops", "transforms", "stablehlo"},
     "native": {"core", "program", "engine", "stablehlo", "ops"},
     "api": {"core", "program", "ops", "transforms", "control", "engine", "native"},
-    "analysis": {"core", "program", "engine", "ops", "transforms", "control", "api"},
+    "analysis": {"core", "program", "engine", "ops", "transforms", "control", "api", "diagnose"},
     "numpy": {"core", "ops", "api"},
     "lax": {"core", "ops", "numpy", "program", "control", "transforms", "api", "parallel"},
     "nn": {"core", "ops", "numpy", "lax", "random", "api"},

@@ -22,6 +22,7 @@ from pullback.core.types import ArrayType
 from pullback.diagnose.stats import numbers_of, short_text
 from pullback.diagnose.walk import Visitor, is_opened, walk
 from pullback.engine.compile import run_program
+from pullback.numpy.dtypes import finfo
 from pullback.program.equation import Equation
 from pullback.program.interpret import bind_equation, run
 from pullback.program.program import Program
@@ -31,11 +32,11 @@ BITS_OF_TOLERANCE = 0.6  # of the digits of a dtype, those in which values must 
 
 
 def tolerance_for(type: ArrayType) -> float:
-    """How far apart values may be by default, as a part of the largest of them: 2e-5 in float32, 5e-10 in float64."""
+    """How far apart values may be by default, as a part of the largest of them: 7e-5 in float32, 4e-10 in float64."""
     letter = kind(type.dtype)
     if letter not in "fc":
         return 0.0
-    eps = float(np.finfo(type.dtype).eps) if type.dtype.kind in "fc" else 2.0 ** -{2: 7, 1: 2}[type.dtype.itemsize]
+    eps = float(finfo(type.dtype).eps)
     return float(eps**BITS_OF_TOLERANCE) if eps < 1e-3 else 4 * eps
 
 
