@@ -6,9 +6,10 @@ In the Markdown, after the code that it needs:
     *What GitHub shows in its place.*
     <!-- /explore -->
 
-First come the arguments of `pb.explore`, then options: `apply`; `panes`, those that are open (else the explorer chooses);
-`at`, the operation that is chosen in the last of them; `height`, in CSS pixels; and `image`, a picture of it for GitHub, which
-`python docs/screenshots.py` makes. The page's code is run from its top to the last marker, in a process of its own.
+First come the arguments of `pb.explore`, then options: `apply`; `values=yes`, to have the values of all operations;
+`panes`, those that are open (else the explorer chooses); `at`, the operation that is chosen in the last of them, or `find`, the
+one that makes the first NaN; `height`, in CSS pixels; and `image`, a picture of it for GitHub, which `python
+docs/screenshots.py` makes. The page's code is run from its top to the last marker, in a process of its own.
 
     python -m website.panes PAGE.md OUT     # what the builder runs: writes OUT/1.html, ... and prints the state of each as JSON
 """
@@ -32,7 +33,7 @@ from website.pages import ROOT, Page, SiteError
 
 MARKER = re.compile(r"^<!-- explore: (.*?) -->$", re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```$|^<!-- explore: (.*?) -->$", re.MULTILINE | re.DOTALL)
-OPTIONS = ("apply", "panes", "at", "height", "image")
+OPTIONS = ("apply", "values", "panes", "at", "height", "image")
 
 
 class Pane(NamedTuple):
@@ -40,6 +41,7 @@ class Pane(NamedTuple):
 
     arguments: str
     apply: str = ""
+    values: str = ""
     panes: str = ""
     at: str = ""
     height: str = "560"
@@ -47,7 +49,8 @@ class Pane(NamedTuple):
 
     @property
     def call(self) -> str:
-        return f"pb.explore({self.arguments}" + (f', apply="{self.apply}")' if self.apply else ")")
+        options = [f'apply="{self.apply}"'] if self.apply else []
+        return f"pb.explore({', '.join([self.arguments, *options, *(['values=True'] if self.values else [])])})"
 
 
 def parsed(text: str, where: str = "") -> Pane:
@@ -58,8 +61,7 @@ def parsed(text: str, where: str = "") -> Pane:
     """
     arguments, *options = [part.strip() for part in text.split(";")]
     given = dict(option.partition("=")[::2] for option in options)
-    unknown = [name for name in given if name not in OPTIONS]
-    if unknown or not arguments:
+    if not arguments or set(given) - set(OPTIONS) or given.get("values", "yes") != "yes":
         raise SiteError(f"{where}: an explorer pane takes arguments, then {', '.join(OPTIONS)}, but was given {text!r}.")
     return Pane(arguments, **given)
 
@@ -119,7 +121,7 @@ def run_apart(page: Page, out: pathlib.Path) -> list[str]:
     return json.loads(done.stdout)
 
 
-def state_of(pane: Pane, stages: list[dict[str, Any]], where: str) -> str:
+def state_of(pane: Pane, data: dict[str, Any], where: str) -> str:
     """The state that a pane asks for, as an address says it: which panes are open, and which row is chosen.
 
     Raises:
@@ -127,13 +129,15 @@ def state_of(pane: Pane, stages: list[dict[str, Any]], where: str) -> str:
     """
     if not pane.panes:
         return ""
-    by_id = {stage["id"]: stage for stage in stages}
+    by_id = {stage["id"]: stage for stage in data["stages"]}
     names = pane.panes.split(",")
     if not set(names) <= {*by_id, "costs"}:
         raise SiteError(f"{where}: the panes of {pane.call} are {', '.join([*by_id, 'costs'])}, not {pane.panes}.")
     if not pane.at:
         return f"panes={pane.panes}"
     rows = [row["id"] for row in by_id[names[-1]]["rows"] if row.get("op") == pane.at]
+    if pane.at == "find" and "find" in data:
+        rows = [data["find"]["row"]]
     if not rows:
         raise SiteError(f"{where}: there is no operation {pane.at} in the pane {names[-1]} of {pane.call}.")
     return f"panes={pane.panes}&at={rows[0]}"
@@ -148,17 +152,18 @@ def run(path: pathlib.Path, out: pathlib.Path) -> list[str]:
     names: dict[str, Any] = {"__name__": "tutorial"}
     states: list[str] = []
     out.mkdir(parents=True)
+    (out / path.name).write_text(text)  # where the code is run, so that what it says of its lines names the page alone
     os.chdir(out)
     for found in BLOCK.finditer(text, 0, last):
         line = text.count("\n", 0, found.start())
         if found[1] is not None:
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile("\n" * (line + 1) + found[1], str(path), "exec", dont_inherit=True), names)
+                exec(compile("\n" * (line + 1) + found[1], path.name, "exec", dont_inherit=True), names)
             continue
         pane = parsed(found[2], f"{path.name}:{line + 1}")
-        call = f"explore({pane.arguments}, apply={pane.apply!r}, compile=False)"
-        explorer = eval(compile("\n" * line + call, str(path), "eval"), {**names, "explore": pb.explore})
-        states.append(state_of(pane, explorer.data["stages"], f"{path.name}:{line + 1}"))
+        call = f"explore({pane.arguments}, apply={pane.apply!r}, values={pane.values == 'yes'}, compile=False)"
+        explorer = eval(compile("\n" * line + call, path.name, "eval"), {**names, "explore": pb.explore})
+        states.append(state_of(pane, explorer.data, f"{path.name}:{line + 1}"))
         explorer.save(out / f"{len(states)}.html")
     return states
 

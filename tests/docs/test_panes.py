@@ -40,26 +40,33 @@ def test_pictures() -> None:
 
 def test_the_chosen_row() -> None:
     stages = [
+        {"id": "source", "rows": []},
         {"id": "base", "rows": [{"id": 1, "op": "mul"}]},
         {"id": "grad", "rows": [{"id": 5, "arg": "x"}, {"id": 7, "op": "mul"}]},
     ]
-    assert panes.state_of(panes.parsed("f; panes=base,grad; at=mul"), stages, "here") == "panes=base,grad&at=7"
-    assert panes.state_of(panes.parsed("f; panes=source,costs"), [*stages, {"id": "source"}], "here") == "panes=source,costs"
-    assert panes.state_of(panes.parsed("f"), stages, "here") == ""
+    data = {"stages": stages}
+    assert panes.state_of(panes.parsed("f; panes=base,grad; at=mul"), data, "here") == "panes=base,grad&at=7"
+    assert panes.state_of(panes.parsed("f; panes=source,costs"), data, "here") == "panes=source,costs"
+    assert panes.state_of(panes.parsed("f"), data, "here") == ""
+    found = {**data, "find": {"row": 8}}
+    assert panes.state_of(panes.parsed("f; panes=base,grad; at=find"), found, "here") == "panes=base,grad&at=8"
+    with pytest.raises(SiteError, match="here: there is no operation find"):
+        panes.state_of(panes.parsed("f; panes=base,grad; at=find"), data, "here")
 
 
 def test_a_marker_is_read() -> None:
     pane = panes.parsed("f, x, *rest; apply=grad,vmap(in_axes=(None, 0)); panes=base,grad; height=300")
-    assert pane == ("f, x, *rest", "grad,vmap(in_axes=(None, 0))", "base,grad", "", "300", "")
+    assert pane == ("f, x, *rest", "grad,vmap(in_axes=(None, 0))", "", "base,grad", "", "300", "")
     assert pane.call == 'pb.explore(f, x, *rest, apply="grad,vmap(in_axes=(None, 0))")'
     shown = panes.figure(pane, "a.pane-1.html", "panes=base,grad&at=7")
     assert 'src="a.pane-1.html?embed#panes=base,grad&amp;at=7"' in shown and 'height="300"' in shown
     assert panes.parsed("f, x").call == "pb.explore(f, x)"
+    assert panes.parsed("f, x; values=yes").call == "pb.explore(f, x, values=True)"
 
 
-@pytest.mark.parametrize("text", ["f, x; aply=grad", "f; pane=base", "; apply=grad"])
+@pytest.mark.parametrize("text", ["f, x; aply=grad", "f; pane=base", "; apply=grad", "f; values=no"])
 def test_a_marker_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(SiteError, match=r"somewhere: an explorer pane takes arguments, then apply, panes, at, height, image"):
+    with pytest.raises(SiteError, match="somewhere: an explorer pane takes arguments, then apply, values, panes"):
         panes.parsed(text, "somewhere")
 
 
@@ -95,6 +102,7 @@ def test_a_pane_is_made_by_the_code_above_it(tmp_path: pathlib.Path) -> None:
     ((place, (text, state)),) = panes.made([page]).items()
     assert (place, state) == ("tutorials/page.pane-1.html", "panes=base,grad")
     assert text.startswith("<!doctype html>") and "grad(sin)" in text
+    assert str(tmp_path) not in text  # nothing says on which machine it was made
     assert "connect-src" not in text and "default-src 'none'" in text  # it can load nothing
     assert panes.made([page]) == {place: (text, state)}  # and is the same when it is made again
 
