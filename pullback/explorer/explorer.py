@@ -24,7 +24,8 @@ from pullback.explorer.program_rows import add_stage
 from pullback.explorer.simplified import note_left_out
 from pullback.explorer.stages import ProgramStage, program_stages
 from pullback.explorer.text_rows import add_compiled
-from pullback.explorer.values import add_values
+from pullback.explorer.times import add_times
+from pullback.explorer.values import add_values, call_leaves
 from pullback.program.equation import Equation
 from pullback.program.program import Program, programs_in
 from pullback.transforms.simplify import drop_dead_code
@@ -192,6 +193,8 @@ def explore(
             arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
         profile: whether to run the compiled result under XLA's profiler, for a flame graph of the time that it takes. The
             arguments need values then.
+        profile: whether to measure how long the compiled function takes, operation by operation, for a column of times and a
+            flame graph. The arguments need values then.
         title: the heading of the page; by default the function's name.
 
     Returns:
@@ -231,6 +234,8 @@ def explore(
         add_values(page, stages, fun, args, kwargs, apply)
     if compile:
         _compiled(page, last)
+    if profile:
+        add_times(page, last, call_leaves(fun, args, kwargs)[0])
     if profile:
         add_profile(page, last, fun, args, kwargs)
     for stage in page.data["stages"]:
