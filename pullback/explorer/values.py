@@ -155,5 +155,8 @@ def _value(leaf: Any, index: int) -> Array:
                 raise _NoElement
             leaf = leaf.value[index]
         else:
-            raise LeafError(f"explore(values=True): {leaf.owner.describe()} stages the function before its values are known.")
+            raise LeafError(
+                f"explore(values=True): {leaf.owner.describe()} stages the function before its values are known. Leave"
+                " values=True out."
+            )
     return host_array(array_leaf(leaf, lambda: "argument"))

@@ -600,7 +600,11 @@ FINITE: dict[str, tuple[Callable[[], Any], str | None]] = {
     ),
     "backward, compiled": (
         lambda: pb.jit(pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(x), 0.0)))(0.0),
-        "the trap of where in reverse mode",
+        "safe = pnp.where(x > 0, x, 1.0)",
+    ),
+    "backward, the other branch": (
+        lambda: pb.jit(pb.grad(lambda x: pnp.where(x <= 0, 0.0, pnp.sqrt(x))))(0.0),
+        "safe = pnp.where(x <= 0, 1.0, x)",
     ),
     "inf minus inf": (lambda: pnp.array(pnp.inf) - pnp.inf, "NaN made by sub: sub(inf, inf)."),
     "bfloat16": (lambda: pnp.log(NUMBERS.astype("bfloat16")), "NaN made by log: log(bf16[2] from -1 to 4)."),
