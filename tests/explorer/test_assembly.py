@@ -68,6 +68,14 @@ def test_it_is_one_file_that_asks_for_nothing() -> None:
     assert json.loads(reader.data) == small()
 
 
+def test_older_browsers_show_the_light_colours() -> None:
+    style = page_html(small()).split("<style>")[1].split("</style>")[0]
+    sheet, fallback = style.split("@supports not (color: light-dark(#000, #fff))")
+    colours = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+), #\w+\);", sheet))
+    assert len(colours) >= 20 and sheet.count("light-dark(") == len(colours)
+    assert dict(re.findall(r"(--[\w-]+): (#\w+);", fallback)) == colours
+
+
 HOSTILE = [
     "</script><script>window.hacked = 1</script>", "<!-- <script>", "<!--{script}-->", "]]>", "\u2028\u2029\x00\x7f",
     "\ud800 alone",
