@@ -60,8 +60,8 @@ def _embedded(data: dict[str, Any]) -> str:
         text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ProgramError(
-            f"The data of an explorer page are not JSON: {error}. They are made of objects, lists, texts, finite numbers, "
-            'true, false and null; NaN and infinities are written as texts: "nan", "inf", "-inf".'
+            f"The data of an explorer page are not JSON: {error}. They must be objects, lists, texts, finite numbers, "
+            'true, false and null; NaN and infinities as texts: "nan", "inf", "-inf".'
         ) from error
     return text.replace("</", "<\\/").replace("<!", "\\u003c!")
 
