@@ -39,7 +39,7 @@ class UsedKeys(dict[Any, tuple[str, Any]]):
     each with what used it.
 
     Attributes:
-        asks: whether the block that checks (`pb.checking`) decides what is said of a key that is used again; else it is an error.
+        asks: whether the block that checks (`pb.checking`) decides what is said of a second use; else it is an error.
     """
 
     __slots__ = ("asks",)
