@@ -6,14 +6,14 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import analysis, explore, pages, plan, tour, xpr
+from pullback.cli import analysis, diff, explore, pages, plan, replay, tour, xpr
 from pullback.cli.terminal import UsageError, one_line, show_versions
 from pullback.cli.xpr import UserError, print_traceback
 
-WELL, USERS_ERROR, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+WELL, USERS_ERROR, DIFFERENT, WRONG_USAGE, INTERRUPTED = 0, 1, 1, 2, 130
 
 XPR_HELP = """\
 Print the typed Program that a function of yours is for arguments of given
@@ -38,6 +38,15 @@ examples:
   python -m pullback xpr model.py:loss 'f32[64,10]' 'f32[64]' --apply grad,vmap
   python -m pullback xpr model.py:loss '{{w: f32[3], b: f32[]}}' 'f32[3]' --show optimized
 """
+
+
+# Commands that are modules of their own, with a line about each.
+MODULES: dict[str, tuple[Any, str]] = {
+    "explore": (explore, "a page that shows what transformations do to a function of yours"),
+    "replay": (replay, "a function of yours run operation by operation: its values, your lines in the debugger, NaN"),
+    "diff": (diff, "how two Programs, or two functions of yours, differ"),
+    "plan": (plan, "what a step of yours takes on many devices, which need not be there"),
+}
 
 
 class Parser(ArgumentParser):
@@ -96,25 +105,16 @@ def make_parser() -> ArgumentParser:
         )
         what.add_options(analyzed)
 
-    explored = commands.add_parser(
-        "explore",
-        help="a page that shows what transformations do to a function of yours",
-        description=explore.HELP,
-        epilog=explore.EXAMPLES,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    explore.add_options(explored)
-
-    planned = commands.add_parser(
-        "plan",
-        help="what a step of yours takes on many devices, which need not be there",
-        description=plan.HELP,
-        epilog=plan.EXAMPLES,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    plan.add_options(planned)
+    for name, (module, help) in MODULES.items():
+        command = commands.add_parser(
+            name,
+            help=help,
+            description=module.HELP,
+            epilog=module.EXAMPLES,
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_options(command)
     return parser
 
 
@@ -125,7 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after `python -m pullback`; by default, those that the process was started with.
 
     Returns:
-        The exit code: 0; 1 if the user's own code raised an exception; 2 if the command line was wrong; 130 after Ctrl-C.
+        The exit code: 0; 1 if the user's own code raised an exception, or if `diff --exit-code` found a difference; 2 if the
+        command line was wrong; 130 after Ctrl-C.
 
     Example:
         >>> main(["xpr", "nowhere.py"])
@@ -144,6 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print_traceback(error.__cause__ or error, error.file)
         return USERS_ERROR
+    except diff.Differ:
+        return DIFFERENT
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough; Python must not complain at its end either

@@ -13,7 +13,7 @@ from pullback.api.stages import Lowered
 from pullback.api.traced import call_paths, xpr
 from pullback.core.errors import PullbackError
 from pullback.core.trees import kind_of, unflatten
-from pullback.program.cost import cost
+from pullback.program.cost import Cost
 from pullback.program.program import Program
 from pullback.program.running import runs_of
 
@@ -21,12 +21,14 @@ MOST_EQUATIONS = 500  # XLA takes about a second for so many: by default no more
 
 
 class Taken(NamedTuple):
-    """A function for arguments of some types: its Program, how its inputs are called, which are donated, how to lower it."""
+    """A function for arguments of some types: its Program, how its inputs are called, which are donated, how to lower it, and
+    the arguments themselves."""
 
     program: Program
     names: list[str]
     donated: frozenset[int]
     lower: Callable[[], Lowered]
+    leaves: list[Any]
 
 
 def traced(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Taken:
@@ -35,7 +37,8 @@ def traced(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, An
         return traced_by_jit(fun, args, kwargs)
     program = xpr(fun, *args, **kwargs)
     types = [variable.placed_type for variable in program.inputs]
-    return Taken(program, call_paths(fun, args, kwargs, kind_of(fun)), frozenset(), lambda: jit(program).lower(*types))
+    names = call_paths(fun, args, kwargs, kind_of(fun))
+    return Taken(program, names, frozenset(), lambda: jit(program).lower(*types), _leaves(fun, (args, kwargs)))
 
 
 def traced_by_jit(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Taken:
@@ -44,7 +47,13 @@ def traced_by_jit(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any])
     own_args, own_kwargs = unflatten(stage.in_tree, stage.in_types)
     names = call_paths(jitted, own_args, own_kwargs, kind_of(jitted))
     donated = frozenset([i for i, flag in enumerate(stage.donated) if flag])
-    return Taken(stage.program, names, donated, stage.lower)
+    return Taken(stage.program, names, donated, stage.lower, _leaves(jitted, jitted._split(args, kwargs)[1]))
+
+
+def _leaves(fun: Function, tree: Any) -> list[Any]:
+    """The arguments that a Program of a function takes."""
+    trees = kind_of(fun)
+    return list(trees.flatten(trees.without_float0(tree))[0])
 
 
 def compiled_figures(taken: Taken, backend: bool | None, read: str = "cost_analysis") -> tuple[dict[str, Any] | None, str]:
@@ -66,8 +75,8 @@ def compiled_figures(taken: Taken, backend: bool | None, read: str = "cost_analy
         return None, f"it cannot be compiled here: {str(error).splitlines()[0]}"
 
 
-def in_words(found: Mapping[str, float] | None, why: str, program: Program) -> list[str]:
-    """What XLA counts, and why that is something else than our own count, if it is."""
+def in_words(found: Mapping[str, float] | None, why: str, program: Program, own: Cost) -> list[str]:
+    """What XLA counts, and why that is something else than our own count of a Program, if it is."""
     if found is None:
         return [] if why == "backend=False" else [f"XLA was not asked, since {why}"]
     figures = [
@@ -77,7 +86,6 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program) -> l
     ]
     parts = [f"{write(found[key]) if found[key] >= 0 else 'unknown'} {what}" for key, write, what in figures if key in found]
     lines = [f"compiled by XLA: {', '.join(parts)}"]
-    own = cost(program)
     if (own.flops, own.transcendentals, own.bytes) != tuple([found.get(key, 0.0) for key, *_ in figures]):
         lines.append("XLA counts what it has fused: values within a fusion never lie in memory, and some are computed twice")
         lines[-1] += "; of a loop it counts one step" if has_loops(program) else ""

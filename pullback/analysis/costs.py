@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from pullback.analysis.compiled import compiled_figures, in_words, traced
-from pullback.analysis.counting import EquationCost, equation_costs, heading, place_of
-from pullback.analysis.tables import Column, Shown, Table, count, number_of, part, size
+from pullback.analysis.counting import EquationCost, Ran, equation_costs, heading, place_of
+from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.functions import Function, check_callable, check_flags
+from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary
+from pullback.core.types import ArrayType
+from pullback.diagnose.replay import replay
 from pullback.program.cost import Cost, total
-from pullback.program.cost import cost as cost_of
 from pullback.program.program import Program
 
 MOST_ROWS = 24  # that are shown of a table; `rows` has all
@@ -27,6 +29,7 @@ class CostRow(NamedTuple):
         equations: how many equations there are. times: how often each runs, at least and at most.
         flops, transcendentals, bytes, sent: what they cost together. work: the FLOPs, and those of transcendental functions.
         share_of_work, share_of_bytes: fractions of the total.
+        seconds: how long it took on NumPy; None if it was not measured.
         open: whether some of it is in a loop whose number of steps only running it tells: one step is counted.
         depth: how far the row is part of one before it, whose figures include its own.
         id: in a table by equations, the equation's.
@@ -51,6 +54,7 @@ class CostRow(NamedTuple):
     sent: float
     share_of_work: float
     share_of_bytes: float
+    seconds: float | None
     open: bool
     depth: int
     id: int | None
@@ -97,6 +101,7 @@ class CostTable(Shown):
         total: a record with `flops`, `bytes`, `transcendentals`, `work`, `sent` and `loops` of the whole.
         equations: for each equation a record: its `id`, `primitive`, `file`, `line`, `scope`, `role`, `times`, `cost`, ...
         compiled: what XLA counts of what it made of the function, a dict; None if it was not compiled.
+        seconds: how long its operations took on NumPy; None if that was not measured.
         view: by what the rows are.
 
     Example:
@@ -114,7 +119,9 @@ class CostTable(Shown):
         self.program = program
         self.equations = equations
         self.compiled = compiled
-        self.total: Cost = cost_of(program)
+        measured = any([one.seconds is not None for one in equations])
+        self.total: Cost = total([one.cost for one in equations if not one.depth])
+        self.seconds = sum([one.seconds or 0.0 for one in equations if not one.holds]) if measured else None
         self.view = view
         self._why = why
 
@@ -189,9 +196,10 @@ class CostTable(Shown):
         of_work = found.work / self.total.work if self.total.work else 0.0
         of_bytes = found.bytes / self.total.bytes if self.total.bytes else 0.0
         figures = found.flops, found.transcendentals, found.work, found.bytes, found.sent
+        seconds = None if self.seconds is None else sum([one.seconds or 0.0 for one in group])
         is_open = any([one.open for one in group])
         span = min(times), max(times)
-        return CostRow(name, text, file, number, len(group), span, *figures, of_work, of_bytes, is_open, depth, id)
+        return CostRow(name, text, file, number, len(group), span, *figures, of_work, of_bytes, seconds, is_open, depth, id)
 
     def tables(self) -> list[Table]:
         """What it shows.
@@ -206,17 +214,25 @@ class CostTable(Shown):
         """
         rows = self.rows
         shown = rows[:MOST_ROWS] if self.view != "equation" else rows[: 10 * MOST_ROWS]
+        numbers = ("FLOPs", "transc.", "bytes", "sent", "FLOPs/byte", "of work", "of bytes", "time", "times")
+        at = "at" if self.view == "equation" else ""
         columns = [
-            Column(VIEWS[self.view][0]), Column("FLOPs", True), Column("transc.", True), Column("bytes", True),
-            Column("sent", True), Column("FLOPs/byte", True), Column("of work", True), Column("of bytes", True),
-            Column("times", True), Column("at" if self.view == "equation" else ""), Column("code", code=True),
-        ]  # fmt: skip
+            Column(VIEWS[self.view][0]),
+            *[Column(name, True) for name in numbers],
+            Column(at),
+            Column("code", code=True),
+        ]
         notes = [f"... and {number_of(len(rows) - len(shown), 'row')} more: .rows has all"] if len(shown) < len(rows) else []
         if self.total.loops:
             notes.append("+ in a loop whose number of steps only running it tells: one step is counted")
         if any([one.times == 0 for one in self.equations]) and self.view == "equation":
-            notes.append("x0: in a branch that does not count, since another one takes more")
-        notes += in_words(self.compiled, self._why, self.program)
+            why = "does not count, since another one takes more" if self.seconds is None else "was not taken"
+            notes.append(f"x0: in a branch that {why}")
+        if self.seconds is not None:
+            notes.append(
+                f"time: on NumPy, one operation after the other, {duration(self.seconds)} in all; compiled code takes less"
+            )
+        notes += in_words(self.compiled, self._why, self.program, self.total)
         cells = [_cells(row, self.view) for row in shown]
         strong = frozenset([i for i, row in enumerate(shown) if i + 1 < len(shown) and shown[i + 1].depth > row.depth])
         return [Table(self._title(), columns, cells, notes, strong).without_empty()]
@@ -262,26 +278,41 @@ def _cells(row: CostRow, view: str) -> list[str]:
     intensity = f"{row.intensity:.3g}" if row.intensity else ""
     figures = [text if text != "0" else "" for text in (count(row.flops), count(row.transcendentals))]
     moved = [size(number) if number else "" for number in (row.bytes, row.sent)]
-    return [name, *figures, *moved, intensity, part(row.share_of_work), part(row.share_of_bytes), times, at, row.code]
+    return [
+        name,
+        *figures,
+        *moved,
+        intensity,
+        part(row.share_of_work),
+        part(row.share_of_bytes),
+        duration(row.seconds),
+        times,
+        at,
+        row.code,
+    ]
 
 
 @api_boundary
-def cost(fun: Function, *args: Any, backend: bool | None = None, **kwargs: Any) -> CostTable:
+def cost(fun: Function, *args: Any, backend: bool | None = None, measure: bool = False, **kwargs: Any) -> CostTable:
     """What a function costs for arguments like these: operations, bytes and their ratio, by the user's lines.
 
-    Nothing is computed: costs follow from the types, by one rule for each operation (docs/costs.md says which). The steps of
-    loops are counted, of branches the one that takes most. Beside these stands what XLA counts of the program that it compiles.
+    Costs follow from the types, by one rule for each operation (docs/costs.md says which). The steps of loops are counted, of
+    branches the one that takes most. Beside these stands what XLA counts of the program that it compiles. Nothing is computed,
+    unless it is measured.
 
     Arguments:
         fun: a function of arrays and pytrees; any transformation of one.
         args, kwargs: what to call it with; an `ArrayType` serves for an array.
         backend: whether to compile the function for XLA's figures. By default, if it has no more than 500 equations.
+        measure: whether to run it, by `pb.replay` on NumPy, operation by operation, for the time that each takes. Then the
+            steps that its loops take for these arguments count, and the branches that are taken.
 
     Returns:
         A `CostTable`. It prints by the user's lines; `.by("equation")` and others show it in other ways, `.rows` are records.
 
     Raises:
-        LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType. TypeError: `backend` is no bool.
+        LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType; or has no values, which
+            measuring takes. TypeError: `backend` or `measure` is no bool.
 
     Example:
         >>> import pullback as pb
@@ -293,8 +324,16 @@ def cost(fun: Function, *args: Any, backend: bool | None = None, **kwargs: Any) 
         True
     """
     check_callable(fun, "cost")
-    if backend is not None:
-        check_flags("cost", backend=backend)
+    check_flags("cost", measure=measure, **({} if backend is None else {"backend": backend}))
     taken = traced("cost", fun, args, kwargs)
+    ran: dict[int, Ran] = {}
+    if measure:
+        for name, leaf in zip(taken.names, taken.leaves):
+            if isinstance(leaf, ArrayType):
+                raise LeafError(
+                    f"cost with measure=True runs the function, but argument {name} is the type {leaf}, which has no values."
+                    " Pass an array, or leave measure out."
+                )
+        ran = {one.id: Ran(one.times, one.seconds) for one in replay(taken.program, *taken.leaves).equations}
     found, why = compiled_figures(taken, backend)
-    return CostTable(taken.program, tuple(equation_costs(taken.program)), found, why, "line")
+    return CostTable(taken.program, tuple(equation_costs(taken.program, ran)), found, why, "line")

@@ -113,8 +113,8 @@ class Profile(Shown):
         self._equations = {one.id: one for inner in share_counts(program)[0] for one in inner.equations}
         self._makers: dict[Atom, Equation] = {out: one for one in self._equations.values() for out in one.outputs}
         self._costs = {one.id: one for one in equation_costs(program)}
-        self._paths: dict[int, list[str]] = {}
-        _note_paths(program, [], self._paths)
+        self.calls: dict[int, list[str]] = {}
+        _note_paths(program, [], self.calls)
 
     def by(self, view: str) -> Self:
         """The same times in other rows.
@@ -225,7 +225,17 @@ class Profile(Shown):
     # ---- shown ----
 
     def tables(self) -> list[Table]:
-        """What it shows."""
+        """What it shows.
+
+        Returns:
+            A list of one table, with a `title`, `columns`, `rows` and `notes`.
+
+        Example:
+            >>> import pullback as pb
+            >>> (table,) = pb.profile(lambda x: x + 1.0, pb.numpy.ones(8), runs=2).tables()
+            >>> dict(zip([column.heading for column in table.columns], table.rows[0]))["of"]
+            'add'
+        """
         rows = self.rows
         cells = [_cells(row, self.view) for row in rows[:MOST_ROWS]]
         heads = ("operation", "of") if self.view == "operation" else ("line", "of")
@@ -266,7 +276,7 @@ class Profile(Shown):
 
     def _path(self, ids: Sequence[int]) -> list[str]:
         """The calls, outermost first, in which all of these equations stand."""
-        paths = [self._paths[id] for id in ids]
+        paths = [self.calls[id] for id in ids]
         if not paths:
             return [UNKNOWN]
         levels = zip(*paths)  # as many as the shortest has

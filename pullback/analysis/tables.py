@@ -192,6 +192,19 @@ def part(fraction: float) -> str:
     return "" if fraction == 0 else "<0.1%" if fraction < 0.001 else f"{100 * fraction:.1f}%"
 
 
+def duration(seconds: float | None) -> str:
+    """A time in three digits; nothing if there is none.
+
+    Example:
+        >>> duration(0.0123), duration(0.00000456), duration(12.3), duration(None)
+        ('12.3 ms', '4.56 us', '12.3 s', '')
+    """
+    if not seconds:
+        return ""
+    scale, unit = next(((scale, unit) for scale, unit in ((1, "s"), (1e-3, "ms")) if seconds >= scale), (1e-6, "us"))
+    return f"{seconds / scale:.3g} {unit}"
+
+
 def number_of(many: int, what: str) -> str:
     """How many of something, in words.
 

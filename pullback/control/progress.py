@@ -41,6 +41,7 @@ class progress(Rules):
 
     multiple_results = True
     effect = EFFECT
+    cost = 0
 
     def result_type(done: ArrayType, total: ArrayType, *, bar: Bar, when: str, every: int = 1):
         return ()

@@ -114,7 +114,7 @@ class Debugger(pdb.Pdb):
     def __init__(self, stdin: Any = None, stdout: Any = None) -> None:
         super().__init__(stdin=stdin, stdout=stdout, nosigint=True)
         self.wanted = "continue"
-        self._codes: dict[int, CodeType] = {}
+        self.shown: dict[int, CodeType] = {}
         self._innermost: CodeType | None = None
         self._forced = True
         self._said = ""
@@ -126,14 +126,14 @@ class Debugger(pdb.Pdb):
             levels: the place and those that called it, the outermost first, with the globals and the locals of each.
             said: what to say first. forced: whether to stop in any case, or else where a breakpoint says so.
         """
-        self._codes, self._said, self._forced, self.wanted = {}, said, forced, "continue"
+        self.shown, self._said, self._forced, self.wanted = {}, said, forced, "continue"
         inner: Any = None
         code: CodeType | None = None
         for number, (source, names, values) in enumerate(reversed(levels)):
             code = _code_at(source, inner is not None)
             if not number:
                 self._innermost = code
-            self._codes[id(code)] = code
+            self.shown[id(code)] = code
             if inner is not None:
                 values[".inner"] = inner
             inner = partial(exec, code, names, values)
@@ -161,7 +161,7 @@ class Debugger(pdb.Pdb):
         pass
 
     def get_stack(self, f: FrameType | None, t: Any) -> tuple[list[tuple[FrameType, int]], int]:
-        stack = [entry for entry in super().get_stack(f, t)[0] if id(entry[0].f_code) in self._codes]
+        stack = [entry for entry in super().get_stack(f, t)[0] if id(entry[0].f_code) in self.shown]
         return stack, len(stack) - 1
 
     def set_continue(self) -> None:
@@ -239,23 +239,19 @@ class Debugging(Visitor):
 
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         self.recording.after(equation, operands, results, frame)
-        self.names.learn(equation, results)
-        ran = Ran(equation, tuple(operands), tuple(results))
-        if self.caught is not None:
-            self.group, self.frame, self.at, self.forced = [ran], frame, equation.source, True
-            self.stop(str(self.caught))
-            self.caught = None
-            return
         source, forced = self.match(equation)
-        if source is None:
-            return
-        if self.group and (frame is not self.frame or self._key(source) != self._key(self.at)):
+        if self.group and (frame is not self.frame or self.caught is not None or self._key(source) != self._key(self.at)):
             self.stop()  # an operation that holds others ends
             source, forced = self.match(equation)
-            if source is None:
-                return
-        self.group.append(ran)
+        self.names.learn(equation, results, frame)
+        if source is None and self.caught is None:
+            return
+        self.group.append(Ran(equation, tuple(operands), tuple(results)))
         self.frame, self.at, self.forced = frame, source, forced
+        if self.caught is not None:
+            why, self.caught = str(self.caught), None
+            self.at, self.forced = equation.source, True
+            self.stop(why)
 
     def ended(self) -> None:
         if self.group:

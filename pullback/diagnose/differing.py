@@ -7,6 +7,7 @@ trace, such as a callback, is no difference.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -149,6 +150,8 @@ def _parts(value: Any) -> Callable[[Any], Sequence[Any]] | None:
         return _of_function
     if isinstance(value, MethodType):
         return lambda method: [method.__func__, method.__self__]
+    if isinstance(value, functools.partial):
+        return lambda partial: [partial.func, partial.args, partial.keywords]
     if isinstance(value, Keyed):
         return lambda keyed: [keyed.key]
     if is_record(type(value)):

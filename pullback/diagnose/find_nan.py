@@ -29,6 +29,7 @@ def find_nan(
     apply: Apply = "",
     infinity: bool = False,
     backward: bool | None = None,
+    compiled: bool = True,
     **kwargs: Any,
 ) -> Finding | None:
     """Find the first operation, forward or backward, that makes a NaN from finite values.
@@ -42,6 +43,7 @@ def find_nan(
         apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         infinity: whether infinity counts as well as NaN.
         backward: whether to look at the backward pass too; by default if `apply` takes no derivative.
+        compiled: whether to look at compiled code too, if there is none on NumPy.
 
     Returns:
         A `Finding`, which prints as the line, the values, the rule, and what helps; None where there is no NaN.
@@ -56,25 +58,25 @@ def find_nan(
         ('nan', 'cotangent', 'sqrt')
         >>> pb.find_nan(lambda x: pnp.where(x > 0, pnp.sqrt(pnp.where(x > 0, x, 1.0)), 0.0), 0.0)
     """
-    check_flags("find_nan", infinity=infinity, **({} if backward is None else {"backward": backward}))
+    check_flags("find_nan", infinity=infinity, compiled=compiled, **({} if backward is None else {"backward": backward}))
     call = staged("find_nan", apply_transformations(fun, apply), args, kwargs)
-    found = _found(call.program, call.leaves, call.paths, bool(infinity))
+    found = _found(call.program, call.leaves, call.paths, bool(infinity), bool(compiled))
     if found is not None and found.reaches:
         return found
     if backward is None:
         backward = not any([one.name in DERIVATIVES for one in transformations(apply)])
-    later = _in_the_backward_pass(call, bool(infinity)) if backward else None
+    later = _in_the_backward_pass(call, bool(infinity), bool(compiled)) if backward else None
     return later if later is not None and later.reaches else found or later
 
 
-def _found(program: Program, leaves: Sequence[Array], paths: Sequence[str], infinity: bool) -> Finding | None:
-    """What is found on NumPy, or else in compiled code."""
+def _found(program: Program, leaves: Sequence[Array], paths: Sequence[str], infinity: bool, compiled: bool) -> Finding | None:
+    """What is found on NumPy, or else, if that is asked for, in compiled code."""
     found = hunted(program, leaves, paths, infinity)
-    alone = None if found.reaches else compiled_nan(program, leaves, found.outs, infinity)
+    alone = None if found.reaches or not compiled else compiled_nan(program, leaves, found.outs, infinity)
     return finding_of(program, found) if alone is None else alone
 
 
-def _in_the_backward_pass(call: Staged, infinity: bool) -> Finding | None:
+def _in_the_backward_pass(call: Staged, infinity: bool, compiled: bool) -> Finding | None:
     """What the backward pass makes, of a cotangent of ones for each result."""
     program = call.program
     active = [i for i, type in enumerate(program.input_types) if is_inexact(type.dtype)]
@@ -86,7 +88,7 @@ def _in_the_backward_pass(call: Staged, infinity: bool) -> Finding | None:
     except (GradientError, MissingRule) as error:
         error.add_note("find_nan looks at the backward pass too; backward=False leaves it out.")
         raise
-    return _found(backward, [call.leaves[i] for i in active], [call.paths[i] for i in active], infinity)
+    return _found(backward, [call.leaves[i] for i in active], [call.paths[i] for i in active], infinity, compiled)
 
 
 def backward_program(program: Program, leaves: Sequence[Array], active: Sequence[int], outs: Sequence[int]) -> Program:

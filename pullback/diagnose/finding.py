@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,12 +10,14 @@ from pullback.core.array import Array
 from pullback.core.source import Source
 from pullback.diagnose.compared import Difference, compare
 from pullback.diagnose.nan import Found, Origin, counts, hunted
-from pullback.diagnose.trap import Trap, trap_of
+from pullback.diagnose.trap import Trap, rule_of, trap_of
 from pullback.engine.compile import run_program
 from pullback.program.batching import batch_axes_of
 from pullback.program.equation import Equation, Made
 from pullback.program.program import Program
 
+WIDTH = 100  # of lines of prose
+HUGE = 1e300  # no relative difference of finite values is as large
 _PHASES = {
     "primal": "in the forward pass",
     "tangent": "in forward mode",
@@ -127,15 +130,8 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
 
 def rule_text(equation: Equation) -> str | None:
     """The rule of a derivative that made an equation, in words; None if it is the user's own operation, batched or not."""
-    at: Equation | None = equation
-    while at is not None:
-        made = at.made
-        while made is not None:
-            if made.role:
-                return _rule(made)
-            made = made.within
-        at = at.origin
-    return None
+    made = rule_of(equation)
+    return None if made is None else _rule(made)
 
 
 def _rule(made: Made) -> str:
@@ -146,10 +142,11 @@ def _rule(made: Made) -> str:
 
 
 def _trap_lines(trap: Trap) -> list[str]:
-    lines = [
-        "  This is the trap of where in reverse mode: the where takes its other value here, so that the cotangent of what is"
-        f" inside is 0; but the derivative of {trap.function} is not finite there, and 0 times that is not a number."
-    ]
+    said = (
+        "This is the trap of where in reverse mode: the where takes its other value here, so that the cotangent of what is"
+        f" inside is 0; but the derivative of {trap.expression} is not finite there, and 0 times that is not a number."
+    )
+    lines = textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ")
     if trap.inside is not None and str(trap.inside) != str(trap.where):
         lines.append(f"    inside: {trap.inside}")
     lines.append(f"    where:  {trap.where}")
@@ -193,9 +190,8 @@ def compiled_nan(program: Program, args: Sequence[Array], outs: Sequence[Array],
     compiled = run_program(program, list(args))
     if not any([counts(out, infinity) for out in compiled]):
         return None
-    found = compare(program, args, outs)
-    differences = [*([found.first] if found.first is not None else []), *found.results]
-    first = differences[0]
+    found = compare(program, args, outs, HUGE)  # so that only what is finite in one of them alone differs
+    first = found.first or found.grown or found.results[0]
     nan = any([counts(out, False) for out in compiled])
     origin = Origin("equation", 0, nan, first.element, first.compiled, "", first.equation)
     return Finding(program, origin, difference=first)

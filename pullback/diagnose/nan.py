@@ -16,7 +16,7 @@ from pullback.core.array import Array, host_of
 from pullback.core.dtypes import is_inexact
 from pullback.core.source import Source
 from pullback.diagnose.stats import finite, numbers_of, short_text
-from pullback.diagnose.walk import Frame, Visitor, host_array, is_opened, walk_noted
+from pullback.diagnose.walk import Frame, Steps, Visitor, host_array, is_opened, walk_noted
 from pullback.ops.arithmetic import div, mul
 from pullback.program.equation import Equation, Graph, Variable
 
@@ -99,13 +99,14 @@ class Hunt(Visitor):
         for x in bad_nan:  # where no operand is NaN already
             made_nan = made_nan & ~np.isnan(numbers_of(x)) if aligned else np.zeros_like(made_nan)
         if made_nan.any():
-            cause = next((frame.notes[id(x)] for x in bad if id(x) in frame.notes), None)
+            cause = next((note for x in bad if (note := frame.note_of(x)) is not None), None)
             origin = self.made(equation, operands, result, frame, made_nan, True, cause)
             if self.first is None or (not self.first.nan and not self.infinity):
                 self.first = origin
         elif bad:
-            told = next(x for x in (*(bad_nan if nan.any() else ()), *bad))
-            origin = frame.notes.get(id(told)) or self.constant(equation, told, frame)
+            of_its_kind = bad_nan if nan.any() and bad_nan else bad
+            notes = [frame.note_of(x) or self.constant(equation, x, frame) for x in of_its_kind]
+            origin = min(notes, key=lambda note: note.number)
         else:
             origin = self.made(equation, operands, result, frame, ~np.isfinite(values), False, None)
             if self.infinity and self.first is None:
@@ -152,7 +153,7 @@ class Hunt(Visitor):
             if zero != 0 or not isinstance(atom, Variable):
                 continue
             if not np.isfinite(other):
-                return Meeting(equation, frame, atom, frame.notes.get(id(operands[1 - place])))
+                return Meeting(equation, frame, atom, frame.note_of(operands[1 - place]))
             if equation.primitive is div and place == 0 and other == 0:
                 return Meeting(equation, frame, atom, None)
         return None
@@ -207,6 +208,7 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
     origins: list[Origin] = []
     for out, note in zip(outs, notes):
         if counts(out, infinity):
+            note = next((one for one in note if one is not None), None) if isinstance(note, Steps) else note
             origins.append(note or hunt.given("constant", "", out))
     if origins:
         return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting)

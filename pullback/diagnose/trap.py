@@ -13,14 +13,17 @@ import ast
 import copy
 from typing import NamedTuple
 
+import numpy as np
+
 from pullback.control.holder import Held, held_by
 from pullback.core.source import Source
 from pullback.diagnose.expressions import text_of
 from pullback.diagnose.nan import Meeting
 from pullback.diagnose.walk import Frame, is_opened
 from pullback.ops.compare import select
-from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
+from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 
+LONGEST = 40  # characters of an expression that a sentence can hold
 MOST_LOOKED_AT = 512  # equations, on the way back to the select
 
 
@@ -37,6 +40,12 @@ class Trap(NamedTuple):
     branch: int
     inside: Source | None
     function: str
+
+    @property
+    def expression(self) -> str:
+        """What is computed inside, as it is written, or else the name of the operation."""
+        text = text_of(self.inside)
+        return text if text is not None and len(text) <= LONGEST and "\n" not in text else self.function
 
     def cure(self) -> list[str]:
         """What to write instead, in the user's own words where the lines can be read."""
@@ -101,12 +110,28 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
     inside = meeting.equation
     if meeting.other is not None and meeting.other.equation is not None:
         inside = meeting.other.equation
-    made = inside.made
-    while made is not None and (made.primitive is None or made.transformation == "vmap"):
-        made = made.within
-    primitive = made.primitive if made is not None and made.role == "residual" else inside.primitive
-    branch = int(isinstance(found.inputs[1], Literal))  # the cotangent of the other one is the literal 0
-    return Trap(found.source, branch, inside.source, (primitive or inside.primitive).name)
+    made = rule_of(inside)
+    primitive = inside.primitive if made is None or made.role != "residual" else made.primitive or inside.primitive
+    branch = int(_is_zero(found.inputs[1]))  # the cotangent of the other one is the literal 0
+    return Trap(found.source, branch, inside.source, primitive.name)
+
+
+def rule_of(equation: Equation) -> Made | None:
+    """The rule of a derivative that made an equation; None if it is the user's own operation, batched or not."""
+    at: Equation | None = equation
+    while at is not None:
+        made = at.made
+        while made is not None:
+            if made.role:
+                return made
+            made = made.within
+        at = at.origin
+    return None
+
+
+def _is_zero(atom: Atom) -> bool:
+    """Whether an operand is the literal 0. A cotangent may be a literal as well: 1, where the function returns the where."""
+    return isinstance(atom, Literal) and not np.asarray(atom.value.host).any()
 
 
 def select_behind(frame: Frame, variable: Variable) -> Equation | None:

@@ -18,6 +18,12 @@ from pullback.program.interpret import bind_equation, run
 Noted = tuple[Sequence[Any], Sequence[Any]]  # values, and what is noted of each
 
 
+class Steps(tuple[Any, ...]):
+    """What is noted of a stack: a note for each step, or None."""
+
+    __slots__ = ()
+
+
 class Frame:
     """One run of a Program.
 
@@ -25,12 +31,12 @@ class Frame:
         program: it.
         outer: the run around it; None at the top. equation: the equation of that one which holds the Program.
         part: "step", "test", "branch" or "program", what it is to that equation. number: of the step, or of the branch.
-        depth: how many runs are around it.
+        depth: how many runs are around it. args: the values of the inputs.
         notes: what a visitor notes about values, by their ids, which live as long as this runs. Notes go along with values
             into the Programs that equations hold, and out of them.
     """
 
-    __slots__ = ("depth", "equation", "notes", "number", "outer", "part", "program")
+    __slots__ = ("args", "depth", "equation", "notes", "number", "outer", "part", "program")
 
     def __init__(
         self,
@@ -46,7 +52,13 @@ class Frame:
         self.part = part
         self.number = number
         self.depth: int = 0 if outer is None else outer.depth + 1
+        self.args: Sequence[Any] = ()
         self.notes: dict[int, Any] = {}
+
+    def note_of(self, value: Any) -> Any:
+        """What is noted of a value, of a stack the first that is noted of one of its steps; None where nothing is."""
+        note = self.notes.get(id(value))
+        return next((one for one in note if one is not None), None) if isinstance(note, Steps) else note
 
     def notes_of(self, values: Sequence[Any]) -> list[Any]:
         """What is noted of each of these values; None where nothing is."""
@@ -115,6 +127,8 @@ def host_array(array: Array) -> Array:
 
 
 def _run(frame: Frame, args: Sequence[Any], visitor: Visitor) -> tuple[Any, ...]:
+    frame.args = args
+
     def apply(equation: Equation, operands: list[Any]) -> Any:
         visitor.before(equation, operands, frame)
         if is_opened(equation):
@@ -179,7 +193,7 @@ def _scan(equation: Equation, held: Held, given: Noted, frame: Frame, visitor: V
     x_types, y_types = body.input_types[held.consts + held.carry :], body.output_types[held.carry :]
     length = params["length"]
     stacks = [np.empty((length, *type.shape), type.dtype) for type in y_types]
-    of_ys: list[Any] = [None] * len(stacks)
+    of_ys: list[list[Any]] = [[None] * length for _ in stacks]
     state: Noted = (carry, of_carry)
     for i in reversed(range(length)) if params["reverse"] else range(length):
         elements = [Array(type, host[i]) for type, host in zip(x_types, hosts)]
@@ -187,6 +201,7 @@ def _scan(equation: Equation, held: Held, given: Noted, frame: Frame, visitor: V
         state = outs[: held.carry], notes[: held.carry]
         for stack, y in zip(stacks, outs[held.carry :]):
             stack[i] = host_of(y)
-        of_ys = [new if old is None else old for old, new in zip(of_ys, notes[held.carry :])]
+        for row, note in zip(of_ys, notes[held.carry :]):
+            row[i] = note
     ys = [Array(stacked_type(type, length), stack) for type, stack in zip(y_types, stacks)]
-    return _joined(state, (ys, of_ys))
+    return _joined(state, (ys, [Steps(row) if any(note is not None for note in row) else None for row in of_ys]))

@@ -1,7 +1,7 @@
 """The trace that looks at every result as it is computed, in a `pb.checking` block: NaN, or infinity, that an operation made.
 
-An operation makes what none of its operands has. What a compiled function returns is looked at when it has run; then its
-Program is run again, one operation at a time, to find the one that is to blame.
+An operation makes what none of its operands has. What a compiled function, or a loop, returns is looked at when it has run;
+then its Program is run again, one operation at a time (`nan.py`), to find the one that is to blame.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from pullback.control.call import call
-from pullback.core.array import Array, host_of
+from pullback.core.array import Array, as_array, host_of
 from pullback.core.dtypes import is_inexact, kind
-from pullback.core.source import Source, at_line, running_source
-from pullback.core.tracing import evaluate, staging
+from pullback.core.errors import PullbackError
+from pullback.core.source import at_line, running_source
+from pullback.core.tracing import bind, evaluate, staging
 from pullback.diagnose.checks import Checks
-from pullback.program.equation import Equation, Made
-from pullback.program.interpret import bind_equation, interpret
-from pullback.program.program import Program
+from pullback.diagnose.finding import Finding, compiled_nan, finding_of
+from pullback.diagnose.nan import hunted
+from pullback.program.equation import Made
 from pullback.program.provenance import source_of
 from pullback.transforms.finite import Checker
+from pullback.transforms.stage import stage
 
 _attributed: ContextVar[Any] = ContextVar("pullback_watched_attributed", default=None)
 _made: ContextVar[Made | None] = ContextVar("pullback_watched_made", default=None)
@@ -54,26 +56,40 @@ class Watcher(Checker):
             outs = out if primitive.multiple_results else (out,)
             for option in WHAT:
                 if option in self.checks.actions and makes(option, args, outs):
-                    self.checks.tell(option, self.story(option, primitive, args, params))
+                    story = self.story(option, primitive, args, params)
+                    if story is not None:
+                        self.checks.tell(option, story)
         return out
 
-    def story(self, option: str, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> str:
-        """Which operation made it, in words."""
-        at: Source | None = source_of(self.attributed) or running_source()
-        program = params.get("program")
-        if primitive is not call or program is None:
-            return f"{told(option, primitive, args, self.made)}{at_line(at)}"
-        found = first_that_makes(option, program, args)
-        if found is None:
-            return (
-                f"{program.name}, which is compiled, made {WHAT[option]}, but its operations did not when they were run one by"
-                f" one: it is a literal of the function, or what compiling made of it.{at_line(at)}"
-            )
-        equation, operands = found
-        return f"{told(option, equation.primitive, operands, equation.made)}{at_line(equation.source or at)}"
+    def story(self, option: str, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> str | None:
+        """Which operation made it, in words; None if the function held it from the start."""
+        own = told(option, primitive, args, self.made) + at_line(source_of(self.attributed) or running_source())
+        if primitive.wiring is None:
+            return own
+        try:
+            finding = found_inside(option, primitive, args, params)
+        except PullbackError as error:
+            return f"{own} Its operations cannot be run one by one: {error.args[0] if error.args else error}"
+        if finding is None:
+            return f"{own} Its operations did not, when they were run one by one."
+        return None if finding.origin.what != "equation" else finding.message()
 
 
-WHAT = {"nan": "NaN", "infinity": "an infinite number"}
+def found_inside(option: str, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Finding | None:
+    """What makes it in the Programs that an operation holds."""
+
+    def apply(*operands: Any) -> Sequence[Any]:
+        out = bind(primitive, operands, params)
+        return out if primitive.multiple_results else (out,)
+
+    infinity = option == "infinity"
+    given = [as_array(arg) for arg in args]
+    program = params["program"] if primitive is call else stage(apply, [arg.type for arg in given], name=primitive.name)[0]
+    found = hunted(program, given, infinity=infinity)
+    return finding_of(program, found) if found.reaches else compiled_nan(program, given, found.outs, infinity)
+
+
+WHAT = {"nan": "NaN", "infinity": "infinity"}
 _TESTS: dict[str, Callable[[Any], Any]] = {"nan": np.isnan, "infinity": np.isinf}
 
 
@@ -91,13 +107,18 @@ def _has(value: Any, test: Callable[[Any], Any]) -> bool:
 
 def told(option: str, primitive: Any, operands: Sequence[Any], made: Made | None) -> str:
     """An operation that made something, in words."""
-    rules = []
+    text = f"{WHAT[option]} made by {primitive.name}: {primitive.name}({', '.join(map(range_of, operands))})."
+    if made is None:
+        return text
+    rules, role = [], ""
     while made is not None:
-        rules.append(f"the {made.rule} rule of {made.transformation}")
-        made = made.within
-    rule = f", in {' within '.join(rules)}," if rules else ""
-    given = ", ".join(map(range_of, operands))
-    return f"{primitive.name}{rule} made {WHAT[option]}{f' of {given}' if given else ''}."
+        whose = f" of {made.primitive.name}" if made.primitive is not None else ""
+        rules.append(f"{made.rule}{whose}, applied by {made.transformation}")
+        role, made = role or made.role, made.within
+    text += f" Rule: {'; '.join(rules)}."
+    if role == "cotangent" and option == "nan":
+        text += " If this is the gradient of a where, pb.find_nan(f, *args) shows the cure."
+    return text
 
 
 def range_of(value: Any) -> str:
@@ -110,25 +131,3 @@ def range_of(value: Any) -> str:
         return str(value.type)
     host = np.asarray(host_of(value)).astype(np.float64)
     return f"{value.type} from {np.min(host):g} to {np.max(host):g}"
-
-
-class _Found(BaseException):
-    """The equation that is looked for. No handler of errors is to take it for one."""
-
-
-def first_that_makes(option: str, program: Program, args: Sequence[Any]) -> tuple[Equation, list[Any]] | None:
-    """The first equation of a Program, and of those that it calls, that makes something, with its operands."""
-
-    def apply(equation: Equation, operands: list[Any]) -> Any:
-        if equation.primitive is call:
-            return interpret(equation.params["program"], operands, apply)
-        out = bind_equation(equation, operands)
-        if makes(option, operands, out if equation.primitive.multiple_results else (out,)):
-            raise _Found(equation, operands)
-        return out
-
-    try:
-        interpret(program, args, apply)
-    except _Found as found:
-        return found.args
-    return None

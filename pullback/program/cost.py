@@ -44,7 +44,7 @@ class Cost(NamedTuple):
     sent: float = 0.0
     loops: int = 0
 
-    def times(self, count: int) -> Cost:
+    def times(self, count: float) -> Cost:
         """What doing it several times costs."""
         flops, bytes, transcendentals, work, sent, loops = self
         return Cost(count * flops, count * bytes, count * transcendentals, count * work, count * sent, loops if count else 0)

@@ -67,7 +67,7 @@ def program_text(program: Graph, *, sources: bool = False, style: Style = PLAIN,
           let
           in a }
     """
-    return _Printer(program, sources, style, batch_axes or {}).program(program, "")
+    return Printer(program, sources, style, batch_axes or {}).program(program, "")
 
 
 def variable_names() -> Iterator[str]:
@@ -92,14 +92,14 @@ def equation_text(program: Graph, equation: Equation) -> str:
 
     Variables that nothing defines are shown as `?`.
     """
-    printer = _Printer(program, False, PLAIN, {})
+    printer = Printer(program, False, PLAIN, {})
     lines = printer.equation(equation, name_variables(program), "").split("\n")
     return lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1].strip()}"
 
 
 def parameter_text(value: Any) -> str:
     """A parameter of an equation that holds no Program, as the text has it."""
-    return _Printer(Graph((), (), ()), False, PLAIN, {}).value(value, "")
+    return Printer(Graph((), (), ()), False, PLAIN, {}).value(value, "")
 
 
 def share_counts(program: Graph) -> tuple[list[Graph], Counter[int]]:
@@ -130,7 +130,7 @@ def byte_size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-class _Printer:
+class Printer:
     """Writes one Program and those inside it. Each Program names its variables afresh."""
 
     def __init__(self, root: Graph, sources: bool, style: Style, batch_axes: BatchAxes) -> None:

@@ -145,6 +145,9 @@ class _Writer:
             entry["outputs"] = [declare(variable) for variable in equation.outputs]
             written["equations"].append({**entry, **self.provenance(equation, self.place(equation))})
         written["outputs"] = [atom(output) for output in program.outputs]
+        batches = [[numbers[variable], sorted(axes)] for variable, axes in program.batch_axes.items() if variable in numbers]
+        if batches:
+            written["batch_axes"] = batches
         self.programs.append(written)
         place = self.places[id(program)] = len(self.programs) - 1
         return place
@@ -286,7 +289,9 @@ class _Reader(Generic[P]):
             operands = tuple([atom(operand) for operand in entry["inputs"]])
             outputs = tuple([declare(*output) for output in entry["outputs"]])
             equations.append(self.equation(entry, primitive, operands, outputs, params))
-        return self.kind(inputs, equations, [atom(output) for output in data["outputs"]], constants, data["name"])
+        results = [atom(output) for output in data["outputs"]]
+        batches = {variables[number]: frozenset(map(int, axes)) for number, axes in data.get("batch_axes", [])}
+        return self.kind(inputs, equations, results, constants, data["name"], batches)
 
     def value(self, data: Any, primitive: Primitive) -> Any:
         if not isinstance(data, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
@@ -34,8 +35,8 @@ _UNSAFE = KEYS["urbg"]
 
 
 class UsedKeys(dict[Any, tuple[str, Any]]):
-    """The keys that were used in a block: known ones by their words, traced ones, which are held, by their identity; each with
-    what used it.
+    """The keys that were used in a block: known ones by their words, traced ones by their identity, for as long as they live;
+    each with what used it.
 
     Attributes:
         checks: what is told of a key that is used again; without it, that is an error.
@@ -88,10 +89,16 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
         yield
 
 
-def _marks(key: Any) -> list[Any]:
-    """What keys are recognised by: all those of a batch, where vmap hides them."""
+def _seen(key: Any) -> Any:
+    """What stands for keys: those of a batch, where vmap hides them."""
     while isinstance(key, Tracer) and hasattr(key, "value"):
         key = key.value
+    return key
+
+
+def _marks(key: Any) -> list[Any]:
+    """What keys are recognised by."""
+    key = _seen(key)
     if isinstance(key, Tracer):
         return [id(key)]
     return [one.tobytes() for one in np.asarray(host_of(typed_keys(key, "a check"))).reshape(-1)]
@@ -99,8 +106,12 @@ def _marks(key: Any) -> list[Any]:
 
 def _use_up(key: Any, name: str) -> None:
     used = used_keys.get()
-    if used is not None:
-        used.update(dict.fromkeys(_marks(key), (name, key)))
+    if used is None:
+        return
+    marks, key, living = _marks(key), _seen(key), None
+    if isinstance(key, Tracer):  # another one may have its identity later, and to hold it would be to leak it
+        living = weakref.ref(key, lambda _: used.pop(marks[0], None))
+    used.update(dict.fromkeys(marks, (name, living)))
 
 
 def typed_keys(key: Any, name: str) -> Array:

@@ -20,7 +20,7 @@ from pullback.core.absent import ABSENT
 
 PUBLIC = ["", "numpy", "lax", "nn", "tree", "debug", "sparse", "testing", "data", "compat", "compat.nabla", "core.errors"]
 PRIVATE_MODULES = {"api", "cli", "control", "core", "engine", "ode", "ops", "program", "stablehlo", "transforms"}
-PRIVATE_MODULES |= {"native", "launch", "checkpoints", "diagnose"}
+PRIVATE_MODULES |= {"native", "launch", "checkpoints", "diagnose", "analysis", "explorer"}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -12,9 +12,10 @@ from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, progra
 
 import pullback as pb
 from pullback.control.linear_solve import linear_solve
-from pullback.core.array import Array
+from pullback.core.array import Array, as_array
 from pullback.core.dtypes import DTYPES
-from pullback.core.errors import LeafError, ProgramError, ShapeError
+from pullback.core.errors import DtypeError, LeafError, ProgramError, ShapeError
+from pullback.core.tracing import type_of
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import div, mul
 from pullback.program.checking import check_program
@@ -23,6 +24,24 @@ from pullback.program.serialization import read_type
 from pullback.transforms.stage import stage
 
 SCALAR = array_type((), DTYPES["float32"])
+
+
+def samples():
+    """The first sample of each primitive that can be applied to it as it is, and is more than a Python function."""
+    found = {}
+    for name, primitive in pb.export.primitives().items():
+        for args, params in primitive.samples(np.random.default_rng(0)) if primitive.samples else ():
+            try:
+                primitive.infer(tuple([type_of(as_array(arg)) for arg in args]), params)
+            except (DtypeError, pb.errors.AxisNameError):  # it stands for samples of other dtypes, or names an axis
+                continue
+            if primitive.effect is None and not any([callable(value) for value in params.values()]):
+                found[name] = primitive, args, params
+                break
+    return found
+
+
+SAMPLES = samples()
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -66,6 +85,22 @@ def test_names_and_sources_are_kept():
     assert (after.file, after.line, after.function) == (__file__, before.line, "staged.<locals>.<lambda>")
     assert after.text == before.text == 'program, _ = stage(lambda x: [mul(x, 2.0)], [SCALAR], name="double")'
     assert str(after) == str(before)
+
+
+def test_batch_axes_are_kept():
+    program = pb.xpr(pb.vmap(lambda x: pb.lax.scan(lambda c, y: (c * y, c), 1.0, x), in_axes=1), pb.ArrayType((5, 3)))
+    again = Program.from_json(program.to_json(), pb.export.primitives())
+    assert program._repr_html_() == again._repr_html_() and "1f6feb" in again._repr_html_()
+    assert again.to_json() == program.to_json()
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_what_primitives_take_is_data(sample):
+    primitive, args, params = SAMPLES[sample]
+    program = stage(lambda *args: primitive(*args, **params) if primitive.multiple_results else [primitive(*args, **params)],
+                    [type_of(as_array(arg)) for arg in args])[0]  # fmt: skip
+    again = Program.from_json(program.to_json(), pb.export.primitives())
+    assert again == program and not pb.diff(program, again) and again.to_json() == program.to_json()
 
 
 def test_programs_can_be_pickled_and_copied():

@@ -8,7 +8,8 @@ import { frameTarget } from "./targets.js";
 import { classes, escaped, percent, tag, timeText } from "./text.js";
 
 const FRAME = 22; // pixels
-const LEAST = 0.0008; // of the width; narrower frames are not drawn
+const ROOM = 26; // pixels that a name needs
+const NARROWEST = 0.0008; // of the width; narrower frames are not drawn
 
 /** The stage of the flame graph: its rows are frames. Null if nothing was measured. */
 export function flameStage() {
@@ -56,12 +57,21 @@ function framesOf(rows) {
       frames[parent].own = Math.max(0, frames[parent].own - time);
     }
     frame.starts = (row.from || []).map((id) => model.placeOfId.get(id));
-    const role = frame.starts.map((place) => model.rowAt[place].role).find((found) => ROLES.includes(found));
-    frame.role = role || "";
+    frame.role = commonRole(frame.starts);
     frames.push(frame);
     open.push(number);
   });
   return frames;
+}
+
+/** The role of most rows of a frame; none where they are of many kinds. */
+function commonRole(starts) {
+  const counts = new Map();
+  for (const place of starts) {
+    const { role } = model.rowAt[place];
+    counts.set(role, (counts.get(role) || 0) + 1);
+  }
+  return ROLES.find((role) => counts.get(role) > starts.length / 2) || "";
 }
 
 export class FlameView {
@@ -165,7 +175,7 @@ export class FlameView {
     const { start, time } = this.window;
     const html = [];
     for (const frame of this.stage.frames) {
-      if (!this.inWindow(frame) || frame.time < time * LEAST) continue;
+      if (!this.inWindow(frame) || frame.time < time * NARROWEST) continue;
       const left = Math.max(0, (frame.start - start) / time);
       const right = Math.min(1, (frame.start + frame.time - start) / time);
       html.push(this.frameHtml(frame, left, right - left));
@@ -186,6 +196,7 @@ export class FlameView {
   frameHtml(frame, left, width) {
     const strength = this.strength(frame.number);
     const kept = Boolean(state.kept && state.kept.kind === "frame" && state.kept.number === frame.number);
+    const roomy = width * this.body.clientWidth >= ROOM;
     const words = `${frame.name}, ${timeText(frame.time) || "0 s"}, ${percent(frame.time, this.stage.total)}`;
     const attributes = {
       class: classes(
@@ -193,6 +204,7 @@ export class FlameView {
         frame.role && `is-${frame.role}`,
         strength === HERE || kept ? "here" : strength === NEAR && "near",
         this.pane === state.active && frame.number === this.pane.cursor && "cursor",
+        !roomy && "narrow",
       ),
       id: `frame-${frame.number}`,
       "data-number": frame.number,
@@ -203,6 +215,7 @@ export class FlameView {
       title: words,
       style: `left:${(left * 100).toFixed(3)}%;width:${(width * 100).toFixed(3)}%;top:${frame.depth * FRAME}px`,
     };
-    return tag("div", attributes, `${tag("span", {}, escaped(frame.name))} ${tag("small", {}, timeText(frame.time))}`);
+    const text = `${tag("span", {}, escaped(frame.name))} ${tag("small", {}, timeText(frame.time))}`;
+    return tag("div", attributes, roomy ? text : "");
   }
 }

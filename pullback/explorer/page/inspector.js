@@ -69,17 +69,18 @@ function rowDetails(place) {
   const stage = model.stageAt(place);
   const row = model.rowAt[place];
   const chain = chainOf(place);
-  const { find } = model.data;
+  const found = model.found && model.found.place === place ? model.found : null;
   const itself = [
     heading(stage.name),
     paragraph(escaped(plainText(stage, row)), "equation"),
-    find && find.row === row.id ? paragraph(tag("b", { class: "bad" }, escaped(find.text))) : "",
+    found ? paragraph(tag("b", { class: "bad" }, escaped(found.headline))) : "",
     paragraph(escaped(row.note || "")),
     row.into === undefined ? "" : paragraph(mergedHtml(row)),
     factsHtml(factsOf(stage, row, place - stage.start)),
   ];
   const origin = heading("Where it comes from") + list(chain.map((at) => chainItem(at, at === place)));
-  return sections(itself.join(""), origin + descendantsHtml(place), ruleHtml(place, chain));
+  const story = found && found.story ? heading("What happened") + tag("pre", { class: "story" }, escaped(found.story)) : "";
+  return sections(itself.join(""), origin + descendantsHtml(place), story + ruleHtml(place, chain));
 }
 
 const mergedHtml = (row) => `The same as an ${goTo(model.placeOfId.get(row.into), "earlier equation", "link")}: done once.`;

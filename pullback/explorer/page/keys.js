@@ -52,7 +52,8 @@ function escape(pane) {
 }
 
 function toggleDetails() {
-  element("details").hidden = !element("details").hidden;
+  const hidden = !element("details").hidden;
+  element("details").hidden = element("divider").hidden = hidden;
   later();
 }
 
@@ -82,7 +83,7 @@ const KEYS = {
   u: onRow(goUp),
   o: onRow(goDown),
   p: (pane) => pane.stage.peak && go(model.placeOfId.get(pane.stage.peak[0])),
-  "!": () => model.data.find && go(model.placeOfId.get(model.data.find.row)),
+  "!": () => model.found && go(model.found.place),
   g: (pane) => pane.toggleGraph(),
   f: toggleFlame,
   "/": () => element("find").focus(),

@@ -149,7 +149,10 @@ export class Listing extends FoldedRows {
 
   sourceCells(row, index) {
     this.coloured ||= pythonLines(this.stage.rows);
-    return lineCells(row, this.coloured[index], model.costs ? model.costs.columns.slice(-1) : []);
+    const code = this.coloured[index];
+    const start = code.search(/\S/); // the indentation is not struck out
+    const struck = model.deadLines.has(row.id) ? code.slice(0, start) + tag("s", {}, code.slice(start)) : code;
+    return lineCells(row, struck, model.costs ? model.costs.columns.slice(-1) : []);
   }
 
   // ---- the strip scrolls too

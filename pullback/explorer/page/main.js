@@ -4,6 +4,7 @@ import { asked, isEmbedded, remember } from "./address.js";
 import { onKeep } from "./choice.js";
 import { costStage } from "./costs.js";
 import { readData } from "./data.js";
+import { followDivider } from "./divider.js";
 import { showFailure } from "./failure.js";
 import { flameStage } from "./flame.js";
 import { describe } from "./inspector.js";
@@ -63,6 +64,7 @@ function open() {
   element("panes").addEventListener("scroll", later, { passive: true });
   addEventListener("resize", later);
   followKeys();
+  followDivider();
   followSystem();
   followPrinting();
   window.explorer = { state, model, ready: false };

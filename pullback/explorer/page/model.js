@@ -52,6 +52,7 @@ class Model {
         if (row.id !== undefined) this.placeOfId.set(row.id, place);
       });
     }
+    this.found = foundIn(data.find, this.placeOfId);
     this.source = this.stages.find((stage) => stage.kind === "source") || null;
     this.deadLines = deadLines(this.byId.get("base"));
     this.timed = this.stages.some((stage) => stage.rows.some((row) => row.time));
@@ -177,6 +178,14 @@ class Stage {
   span(index) {
     return this.rows[index].span || 0;
   }
+}
+
+/** What was looked for and found: its row, the line that says so, and the lines that tell how it came about. */
+function foundIn(find, placeOfId) {
+  if (!find) return null;
+  const [headline, ...story] = String(find.text).split("\n");
+  const indent = Math.min(...story.filter((line) => line.trim()).map((line) => line.search(/\S/)), 99);
+  return { place: placeOfId.get(find.row), headline, story: story.map((line) => line.slice(indent)).join("\n") };
 }
 
 /** The ids of the source lines of which no result needs anything. */

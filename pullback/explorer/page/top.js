@@ -49,12 +49,11 @@ function stageButton(stage, number) {
 
 /** What was found in the values, if anything was looked for and found: one click leads there. */
 function writeFind() {
-  const { find } = model.data;
-  if (!find) return;
+  if (!model.found) return;
   const banner = element("banner");
   banner.hidden = false;
-  banner.innerHTML = `<b class="bad">!</b> ${escaped(find.text)}`;
-  banner.addEventListener("click", () => go(model.placeOfId.get(find.row)));
+  banner.innerHTML = `<b class="bad">!</b> ${escaped(model.found.headline)}`;
+  banner.addEventListener("click", () => go(model.found.place));
 }
 
 export function writeLegend() {

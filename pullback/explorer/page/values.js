@@ -3,7 +3,7 @@
 import { escaped, grouped, span, tag, valueText } from "./text.js";
 
 /** Of a row with several results, one summary each; null where there is none. */
-export const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
+const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
 export const hasNan = (row) => valuesOf(row).some((value) => value.nan > 0);
 export const hasInfinity = (row) => valuesOf(row).some((value) => value.inf > 0);
 
@@ -15,16 +15,14 @@ export function briefValue(row) {
   if (value.inf) return `<b class="bad">inf</b>`;
   const low = shortest(value.min);
   const high = shortest(value.max);
-  return low === high ? escaped(low) : `${escaped(low)}…${escaped(high)}`;
+  return escaped(low === high ? low : `${low}\u2009…\u2009${high}`); // thin spaces
 }
 
 function shortest(value) {
   if (typeof value !== "number") return valueText(value);
   if (Number.isInteger(value) && Math.abs(value) < 1000) return String(value);
   const size = Math.abs(value);
-  return (size >= 0.01 && size < 1000 ? String(Number(value.toPrecision(2))) : value.toExponential(0))
-    .replace("e+", "e")
-    .replace("0.", ".");
+  return (size >= 0.01 && size < 1000 ? String(Number(value.toPrecision(2))) : value.toExponential(0)).replace("e+", "e");
 }
 
 const WIDTH = 190; // pixels

@@ -220,6 +220,13 @@ def test_what_was_found_is_one_click_away(show: Show) -> None:
     assert panes(browser) == ["source", "base", "grad"]
     browser.key("Escape", "!")
     assert kept(browser) == 310
+    data = small()
+    data["find"]["text"] = "First NaN: mul\n  line: model.py:5\n  Cure: a second where"
+    show(data)
+    assert browser.text("#banner") == "! First NaN: mul"
+    browser.click("#banner")
+    assert browser.text("#details b.bad") == "First NaN: mul"
+    assert browser.text("#details pre.story") == "line: model.py:5\nCure: a second where"
 
 
 # ---- folding
@@ -345,7 +352,7 @@ def test_keys_change_what_is_shown(show: Show) -> None:
         if figures == "time":
             assert browser.text(browser.row("base", "tanh") + " .figure") == "4.0 µs"
         if figures == "values":
-            assert browser.text(browser.row("base", "tanh") + " .figure") == "-1…1"
+            assert browser.text(browser.row("base", "tanh") + " .figure") == "-1\u2009…\u20091"
             assert browser.text(browser.row("grad", "mul l m") + " .figure") == "NaN"
     browser.key("i")
     assert browser.js("document.querySelector('#details').hidden")
@@ -550,6 +557,23 @@ def test_buttons_and_dragging_arrange_panes(show: Show) -> None:
         " document.querySelector('.pane[data-stage=source]').dispatchEvent(drop); })()"
     )
     assert panes(browser) == ["optimized", "source", "grad", "base"]
+
+
+def test_the_details_can_be_made_higher(show: Show) -> None:
+    browser = show(small())
+    height = "document.querySelector('#details').clientHeight"
+    before = browser.js(height)
+    browser.js("document.querySelector('#divider').focus()")
+    browser.key("ArrowUp", "ArrowUp", "ArrowDown")
+    assert browser.js(height) == before + 24
+    x, y = browser.centre("#divider")
+    for kind, to in (("mousePressed", y), ("mouseMoved", y - 100), ("mouseMoved", y - 5000), ("mouseReleased", y - 5000)):
+        browser.command("Input.dispatchMouseEvent", type=kind, x=x, y=max(0, to), button="left", clickCount=1)
+    browser.settle()
+    assert browser.js(height) == 900 - 220  # room stays for the panes
+    assert cursor(browser) == ("base", 0)
+    browser.key("i")
+    assert not browser.js("document.querySelector('#divider').checkVisibility()")
 
 
 def test_the_address_brings_everything_back(show: Show) -> None:

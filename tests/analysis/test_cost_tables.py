@@ -210,6 +210,64 @@ def test_ten_thousand_equations_take_one_pass(monkeypatch: pytest.MonkeyPatch) -
     assert table.compiled is None and len(table.rows) == 1 and table.total.transcendentals == 5000 * 128
 
 
+# ---- measured ----------------------------------------------------------------------------------------------------------------
+
+
+def running(x: Any) -> Any:
+    h = lax.while_loop(lambda c: pnp.sum(c) < 1000.0, lambda c: c * 2.0, x)
+    h = lax.cond(pnp.sum(h) < 0.0, lambda h: h @ h, lambda h: pnp.sin(h), h)
+    cosine = pb.jit(pnp.cos)
+    h, _ = lax.scan(lambda c, _: (cosine(c), None), h, None, length=3)
+    return pnp.sum(cosine(h))
+
+
+def test_what_runs_is_counted_as_it_runs() -> None:
+    x = np.ones((8, 8), "float32")  # the sum of 64 is doubled 4 times before it is 1000
+    table = pb.cost(running, x, measure=True, backend=False)
+    times = {(one.primitive, one.depth): one.times for one in table.equations}
+    assert times["mul", 1] == 4 and times["lt", 1] == 5
+    assert times["sin", 1] == 1 and times["dot_general", 1] == 0 and times["cos", 2] == 4
+    assert table.total.loops == 0 and not any([one.open for one in table.equations])
+    assert table.total.transcendentals == 64 + 4 * 64
+    assert table.total.flops == 4 * 64 + 5 * 64 + 64 + 63  # products, sums and comparisons, the predicate, the last sum
+    assert "in a branch that was not taken" in table.by("equation").text()
+    assert "time: on NumPy, one operation after the other, " in table.text()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_measured_views_add_up(view: str) -> None:
+    table = pb.cost(
+        pb.value_and_grad(loss), np.ones((8, 4), "float32"), np.ones((16, 8), "float32"), measure=True, backend=False
+    )
+    rows = [row for row in table.by(view).rows if row.depth == 0]
+    assert sum([row.work for row in rows]) == pytest.approx(table.total.work)
+    assert sum([row.bytes for row in rows]) == pytest.approx(table.total.bytes)
+    assert table.seconds is not None and table.seconds > 0 and all([row.seconds is not None for row in rows])
+
+
+def test_where_lengths_are_known_measuring_changes_no_count() -> None:
+    arrays = np.ones((8, 4), "float32"), np.ones((16, 8), "float32")
+    for function in (loss, pb.grad(loss), pb.jit(pb.grad(loss)), pb.vmap(loss, (None, 0))):
+        given = (arrays[0], arrays[1][None]) if function is not loss and "vmap" in function.__name__ else arrays
+        plain, measured = [pb.cost(function, *given, measure=flag, backend=False) for flag in (False, True)]
+        assert measured.total[:4] == pytest.approx(plain.total[:4]), function
+        assert plain.seconds is None
+
+
+def test_a_loop_of_no_steps_and_static_arguments() -> None:
+    table = pb.cost(running, np.full((8, 8), 100.0, "float32"), measure=True, backend=False)
+    assert {one.primitive: one.times for one in table.equations}["mul"] == 0
+    power = pb.jit(lambda x, n: x**n, static_argnums=1)
+    assert pb.cost(power, np.ones(3, "float32"), 4, measure=True, backend=False).total.flops == 6
+
+
+def test_measuring_takes_values() -> None:
+    with pytest.raises(pb.errors.LeafError, match=r"argument x is the type .*, which has no values"):
+        pb.cost(running, pb.ArrayType((8, 8), "float32"), measure=True)
+    with pytest.raises(TypeError, match="measure"):
+        pb.cost(running, X, measure="time")  # type: ignore[arg-type]
+
+
 # ---- how it is shown --------------------------------------------------------
 
 

@@ -1,0 +1,114 @@
+"""`python -m pullback replay`: what it prints, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.cli.replay import VALUES, example_arguments
+
+MODEL = """\
+import pullback.numpy as pnp
+
+
+def loss(w, x):
+    y = pnp.sin(w * x)
+    return pnp.sum(pnp.where(y > 0, pnp.sqrt(y), 0.0))
+
+
+def raises(x):
+    return x["name"]
+
+
+def power(x, n):
+    return x**n
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "model.py").write_text(MODEL)
+    return folder
+
+
+def run(folder: pathlib.Path, *arguments: str, commands: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "pullback", "replay", *arguments],
+        cwd=folder,
+        env=dict(os.environ),
+        input=commands,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+ONE = ("model.py:loss", "f32[3]", "f32[3]")
+PRINTED: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
+    "values": (ONE, "", ["arguments: f32[3], f32[3], of normal numbers (seed 0)", "sin", "model.py:5", "result: "]),
+    "compared": ((*ONE, "--apply", "grad,jit", "--compare"), "", ["cos", "equations compared; all agree"]),
+    "NaN": ((*ONE, "--nan", "--values", "zeros"), "", ["NaN made by mul", "safe = pnp.where(y > 0, y, 1.0)"]),
+    "no NaN": ((*ONE, "--nan", "--infinity", "--values", "ones"), "", ["no NaN and no infinity"]),
+    "stopped": ((*ONE, "--stop", "model.py:5"), "p y.shape\nc\n", ["> ", "model.py(5)loss()", "(3,)", "result: "]),
+    "left": ((*ONE, "--stop", "5"), "q\n", ["model.py(5)loss()"]),
+    "limits": ((*ONE, "--limits=0,1", "--seed", "3"), "", ["caught outside 0 .. 1"]),
+    "shown": (("model.py:power", "f32[2]", "--static", "n=3", "--show", "--values", "ones"), "", ["[1.0, 1.0]"]),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_it_prints(folder: pathlib.Path, name: str) -> None:
+    arguments, commands, parts = PRINTED[name]
+    done = run(folder, *arguments, commands=commands)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(part in done.stdout for part in parts), done.stdout
+
+
+WRONG: dict[str, tuple[tuple[str, ...], list[str]]] = {
+    "a line": ((*ONE, "--stop", "99"), ["no operation comes from line 99", "model.py:5"]),
+    "a seed": ((*ONE, "--seed", "x"), ["--seed takes a whole number"]),
+    "limits": ((*ONE, "--limits", "1"), ["--limits takes two numbers"]),
+    "values": ((*ONE, "--values", "twos"), ["invalid choice: 'twos'"]),
+    "NaN and more": ((*ONE, "--nan", "--compare"), ["--nan goes without"]),
+    "infinity alone": ((*ONE, "--infinity"), ["--infinity goes with --nan"]),
+    "apply": ((*ONE, "--apply", "gard"), ["'gard' is no transformation"]),
+    "too few types": (("model.py:loss", "f32[3]"), ["1 type was given"]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_one_line(folder: pathlib.Path, name: str) -> None:
+    arguments, parts = WRONG[name]
+    done = run(folder, *arguments)
+    assert (done.returncode, done.stdout.replace("arguments: f32[3], f32[3], of normal numbers (seed 0)\n", "")) == (2, "")
+    assert done.stderr.count("\n") == 1 and all(part in done.stderr for part in parts), done.stderr
+
+
+def test_the_users_own_error_is_shown_with_their_line(folder: pathlib.Path) -> None:
+    done = run(folder, "model.py:raises", "f32[3]")
+    assert done.returncode == 1 and 'return x["name"]' in done.stderr
+
+
+@pytest.mark.parametrize("values", VALUES)
+def test_arguments_of_every_dtype(values: str) -> None:
+    dtypes = ("bool", "int4", "uint8", "int64", "bfloat16", "float8_e4m3fn", "float32", "complex64", "key<fry>")
+    keys = pb.random.key(0).dtype
+    types = [pb.ArrayType(shape, keys if "key" in dtype else dtype) for dtype in dtypes for shape in ((), (3,), (0, 2))]
+    made = example_arguments(types, values, 1)
+    assert [x.type.strong() for x in made] == types
+    again = example_arguments(types, values, 1)
+    assert list(map(repr, made)) == list(map(repr, again))
+    if values in ("ones", "zeros"):
+        assert all(np.all(np.asarray(x.astype("float32")) == (values == "ones")) for x in made[:-3])
+
+
+def test_a_python_number_stays_one() -> None:
+    weak = pb.ArrayType((), "float32", weak=True)
+    assert type(example_arguments(weak, "normal", 0)) is float

@@ -1,0 +1,380 @@
+"""find_nan: which operation makes a NaN, forward or backward, at which line, of which values, and what helps."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.numpy as pnp
+from pullback.diagnose.finding import first_nan
+
+V = np.float32
+
+
+def logs(x: Any) -> Any:
+    y = x * 2.0
+    z = pnp.log(y)
+    return pnp.sum(z)
+
+
+def square_root(x: Any) -> Any:
+    return pnp.sum(pnp.where(x > 0, pnp.sqrt(x), 0.0))
+
+
+def square_root_on_lines(x: Any) -> Any:
+    root = pnp.sqrt(x)
+    other = x * 3.0
+    return pnp.sum(pnp.where(x <= 0, other, root))
+
+
+def quotient(x: Any) -> Any:
+    size = pnp.sum(x * x)
+    return pnp.sum(pnp.where(size > 0, x / size, x))
+
+
+def power(x: Any) -> Any:
+    return pnp.sum(pnp.where(x > 0, x**0.5, 0.0))
+
+
+def in_a_loop(x: Any) -> Any:
+    def step(c: Any, y: Any) -> Any:
+        return pnp.sqrt(c - y), c
+
+    return pb.lax.scan(step, x, pnp.ones(4))[0]
+
+
+def in_an_open_loop(x: Any) -> Any:
+    return pb.lax.while_loop(lambda c: c > -5.0, lambda c: pnp.arcsin(c) - 0.75, x)
+
+
+def in_a_branch(x: Any) -> Any:
+    return pb.lax.cond(x > 0, lambda y: y, lambda y: pnp.log(y), x)
+
+
+def of_infinities(x: Any) -> Any:
+    y = 1.0 / x
+    return pnp.sum(y - y)
+
+
+def jitted(x: Any) -> Any:
+    return pb.jit(lambda y: pnp.sum(pnp.sqrt(y)))(x) * 2.0
+
+
+class Case(NamedTuple):
+    """A function, its arguments, and what is to be found: the operation, its role, and the text of the line."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    apply: str
+    name: str
+    role: str
+    line: str
+    values: tuple[str, ...]
+    place: str = ""
+    element: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
+    trap: str | None = None
+
+
+CASES: dict[str, Case] = {
+    "forward": Case(logs, (V([1, -1, 2]),), "", "log", "primal", "z = pnp.log(y)", ("-2.0",), element=(1,)),
+    "forward, of a gradient": Case(
+        lambda x: logs(x) ** 2, (V([1, -1, 2]),), "grad", "log", "primal", "z = pnp.log(y)", ("-2.0",), element=(1,)
+    ),
+    "in a jitted function": Case(jitted, (V([1, -1]),), "", "sqrt", "primal", "pnp.sum(pnp.sqrt(y))", ("-1.0",), element=(1,)),
+    "in a step": Case(in_a_loop, (V(2.5),), "", "sqrt", "primal", "pnp.sqrt(c - y), c", ("-0.5259273",), "step 2 of scan"),
+    "in a step of an open loop": Case(
+        in_an_open_loop, (V(0.9),), "", "asin", "primal", "pnp.arcsin(c)", (), "step 3 of while_loop"
+    ),
+    "in a branch": Case(in_a_branch, (V(-1),), "", "log", "primal", "lambda y: pnp.log(y)", ("-1.0",), "branch 0 of cond"),
+    "of infinities": Case(of_infinities, (V([1, 0]),), "", "sub", "primal", "pnp.sum(y - y)", ("inf", "inf"), element=(1,)),
+    "of a batch": Case(
+        logs, (V([[1, 2], [3, -4]]),), "vmap", "log", "primal", "z = pnp.log(y)", ("-8.0",), element=(1, 1), batch=(1,)
+    ),
+    "of a batch of gradients": Case(
+        square_root,
+        (V([[1, 2], [3, 0], [1, 1]]),),
+        "grad,vmap,jit",
+        "mul",
+        "cotangent",
+        "pnp.where(x > 0, pnp.sqrt(x), 0.0)",
+        ("0.0", "inf"),
+        element=(1, 1),
+        batch=(1,),
+        trap="sqrt",
+    ),
+    "where": Case(
+        square_root,
+        (V([1, 0]),),
+        "",
+        "mul",
+        "cotangent",
+        "pnp.where(x > 0, pnp.sqrt(x), 0.0)",
+        ("0.0", "inf"),
+        element=(1,),
+        trap="sqrt",
+    ),
+    "where, on other lines": Case(
+        square_root_on_lines,
+        (V([1, 0]),),
+        "",
+        "mul",
+        "cotangent",
+        "root = pnp.sqrt(x)",
+        ("0.0", "inf"),
+        element=(1,),
+        trap="sqrt",
+    ),
+    "where, of a quotient": Case(
+        quotient, (V([0, 0]),), "", "div", "primal", "x / size", ("0.0", "0.0"), element=(0,), trap="div"
+    ),
+    "where, of a power": Case(power, (V([1, 0]),), "", "mul", "cotangent", "x**0.5", ("0.0", "inf"), element=(1,), trap="pow"),
+    "where, of a NaN": Case(power, (V([1, -1]),), "", "pow", "residual", "x**0.5", (), element=(1,), trap="pow"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_makes_a_nan_is_named(name: str) -> None:
+    case = CASES[name]
+    finding = pb.find_nan(case.function, *case.args, apply=case.apply)
+    assert finding is not None and finding.kind == "nan" and finding.reaches and finding.difference is None
+    assert finding.equation is not None and finding.source is not None
+    assert (finding.equation.primitive.name, finding.role) == (case.name, case.role)
+    assert case.line in finding.source.text
+    assert case.values in ((), finding.origin.values)
+    assert (finding.origin.frame.place() if finding.origin.frame else "") == case.place
+    assert (finding.origin.element, finding.batch) == (case.element, case.batch)
+    assert (None if finding.trap is None else finding.trap.function) == case.trap
+    text = str(finding)
+    assert finding.source.text in text and case.place in text
+    assert ("Cure" in text) is (case.trap is not None)
+
+
+def test_a_gradient_in_a_loop_names_the_step() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            return pnp.where(c > 2.5, pnp.sqrt(c - 3.0), c) * y, None
+
+        return pb.lax.scan(step, x, V([1, 5, 2]))[0]
+
+    finding = pb.find_nan(f, V(4.0), apply="grad")
+    assert finding is not None and finding.origin.frame is not None and finding.trap is not None
+    assert finding.origin.frame.place() == "step 1 of scan"  # the only one whose where takes the other value
+    assert finding.trap.cure() == ["safe = pnp.where(c > 2.5, c - 3.0, 1.0)", "pnp.where(c > 2.5, pnp.sqrt(safe), c)"]
+
+
+# ---- the cure ---------------------------------------------------------------------------------------------------------------
+
+CURES: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "in one expression": (square_root, ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, pnp.sqrt(safe), 0.0)"]),
+    "on other lines": (
+        square_root_on_lines,
+        ["safe = pnp.where(x <= 0, 1.0, x)", "pnp.sqrt(safe)  # in the place of pnp.sqrt(x)"],
+    ),
+    "a divisor": (quotient, ["safe = pnp.where(size > 0, size, 1.0)", "pnp.where(size > 0, x / safe, x)"]),
+    "a power": (power, ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, safe ** 0.5, 0.0)"]),
+}
+
+
+@pytest.mark.parametrize("name", CURES)
+def test_the_cure_is_written_in_the_users_words_and_cures(name: str) -> None:
+    function, cure = CURES[name]
+    x = V([0.0, 0.0])
+    finding = pb.find_nan(function, x)
+    assert finding is not None and finding.trap is not None
+    assert finding.trap.cure() == cure
+    assert all(line in str(finding) for line in cure)
+    lines, first = inspect.getsource(function).splitlines(), cure[1].split("  #")[0]
+    # what the cure says is done to the source
+    old, new = (
+        (cure[1].split("in the place of ")[1], first) if "#" in cure[1] else (first.replace("safe", cure_of(cure[0])), first)
+    )
+    old = old.replace(" ** ", "**")
+    place = next(i for i, line in enumerate(lines) if old in line)
+    lines[place] = lines[place].replace(old, new)
+    lines.insert(place, "    " + cure[0])
+    names: dict[str, Any] = {"pnp": pnp, "Any": Any}
+    exec("\n".join(lines), names)
+    assert pb.find_nan(names[function.__name__], x) is None
+
+
+def cure_of(line: str) -> str:
+    """What `safe` stands for in the line that makes it."""
+    _, one, other = line.removesuffix(")").split(", ")
+    return other if one == "1.0" else one
+
+
+def test_without_the_source_the_cure_is_said_in_general() -> None:
+    names: dict[str, Any] = {"pnp": pnp}
+    exec("def f(x):\n    return pnp.sum(pnp.where(x > 0, pnp.sqrt(x), 0.0))", names)
+    finding = pb.find_nan(names["f"], V([0.0]))
+    assert finding is not None and finding.trap is not None
+    assert finding.trap.cure()[0].startswith("safe = pnp.where(ok, x, 1.0)  # x: what sqrt is applied to")
+
+
+def test_zero_times_infinity_without_a_where_is_no_trap() -> None:
+    finding = pb.find_nan(lambda x: pnp.sum(pnp.sqrt(x) * 0.0), V([0.0]))
+    assert finding is not None and finding.role == "cotangent" and finding.trap is None and "Cure" not in str(finding)
+
+
+# ---- where nothing is made --------------------------------------------------------------------------------------------------
+
+
+def doubled(x: Any) -> Any:
+    return x * 2.0
+
+
+NOTHING: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
+    "finite": (logs, (V([1, 2]),), {}),
+    "infinite": (lambda x: 1.0 / x, (V([0.0]),), {"backward": False}),
+    "integers": (lambda x: x // 2, (np.arange(3),), {"infinity": True}),
+    "no elements": (logs, (np.zeros((0,), "f4"),), {}),
+    "a mask of infinities": (lambda x: pnp.exp(pnp.where(x > 0, x, -np.inf)), (V([1, -1]),), {"infinity": True}),
+    "keys": (lambda key: pb.random.normal(key), (pb.random.key(1),), {}),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_where_there_is_none_there_is_nothing(name: str) -> None:
+    function, args, options = NOTHING[name]
+    assert pb.find_nan(function, *args, **options) is None
+
+
+def test_an_argument_that_is_nan_is_named() -> None:
+    finding = pb.find_nan(lambda p: pnp.sum(p["w"] * p["b"]), {"w": V([1, np.nan]), "b": V(1)})
+    assert finding is not None and (finding.origin.what, finding.origin.name) == ("argument", "p['w']")
+    assert str(finding) == "NaN is in argument p['w'] from the start at [1]"
+
+
+def test_a_number_that_the_function_holds_is_named_with_its_line() -> None:
+    finding = pb.find_nan(lambda x: x * np.float32("nan"), V([1.0]))
+    assert finding is not None and finding.origin.what == "constant" and "np.float32" in str(finding)
+    finding = pb.find_nan(lambda x: (x, pnp.array([np.nan, 1.0])), V([1.0]))
+    assert finding is not None and finding.equation is None and "what the function returns" in str(finding)
+
+
+def test_a_nan_that_nothing_uses_is_said_to_be_so() -> None:
+    finding = pb.find_nan(lambda x: pnp.where(x > 0, pnp.log(x), 0.0), V([-1.0]), backward=False)
+    assert finding is not None and not finding.reaches and "Nothing uses it" in str(finding)
+
+
+def test_of_two_the_one_that_the_result_has_is_named() -> None:
+    def f(x: Any) -> Any:
+        dropped = pnp.where(x > 0, pnp.log(x), 0.0)
+        return dropped + pnp.arccos(x - 5.0)
+
+    finding = pb.find_nan(f, V([-1.0]), backward=False)
+    assert finding is not None and finding.equation is not None and finding.equation.primitive.name == "acos"
+
+
+def test_infinity_counts_where_it_is_asked_for() -> None:
+    finding = pb.find_nan(lambda x: pnp.exp(x) + 1.0, V([100.0]), infinity=True)
+    assert finding is not None and finding.kind == "inf"
+    assert str(finding).startswith("infinity made by exp in the forward pass: exp(100.0) = inf at [0]")
+
+
+def test_before_a_nan_of_infinities_comes_what_made_those() -> None:
+    finding = pb.find_nan(of_infinities, V([1, 0]))
+    assert finding is not None and finding.origin.cause is not None
+    assert finding.origin.cause.values == ("1.0", "0.0")
+    assert "before it, infinity made by div" in str(finding) and "y = 1.0 / x" in str(finding)
+
+
+def test_what_compiled_code_alone_makes_is_told() -> None:
+    tiny = V([1e-30])  # times 1e-10 it is below the smallest normal number, which compiled code takes for 0
+    finding = pb.find_nan(lambda x: (x * 1e-10) / (x * 1e-10), tiny, backward=False)
+    assert finding is not None and finding.difference is not None and finding.kind == "nan"
+    assert finding.difference.element == (0,) and (finding.difference.replayed, finding.difference.compiled) == ("1.0", "nan")
+    assert "made by compiled code alone" in str(finding)
+
+
+def test_what_has_no_backward_pass_says_how_to_leave_it_out() -> None:
+    def f(x: Any) -> Any:
+        return pb.lax.while_loop(lambda y: y < 10.0, lambda y: y * 2.0, x)
+
+    with pytest.raises(pb.errors.GradientError) as caught:
+        pb.find_nan(f, V(1.0))
+    assert any("backward=False" in note for note in caught.value.__notes__)
+    assert pb.find_nan(f, V(1.0), backward=False) is None
+    with pytest.raises(TypeError, match="backward must be True or False"):
+        pb.find_nan(f, V(1.0), backward="no")  # type: ignore[arg-type]
+
+
+def test_a_program_by_itself() -> None:
+    program = pb.xpr(logs, V([1, 2]))
+    assert first_nan(program, [pnp.array([1.0, 2.0])]) is None
+    finding = first_nan(program, [pnp.array([1.0, -2.0])], ["x"])
+    assert finding is not None and finding.equation is program.equations[1]
+    assert repr(finding) == str(finding) == finding.message()
+
+
+# ---- random programs --------------------------------------------------------------------------------------------------------
+
+STEPS: list[Callable[[Any], Any]] = [
+    lambda x: pnp.sqrt(x - 0.5),
+    lambda x: pnp.log(x),
+    lambda x: 1.0 / (x - x),
+    lambda x: pnp.exp(x * 60.0),
+    lambda x: x * 0.0,
+    lambda x: pnp.where(x > 0, pnp.sqrt(x), x),
+    lambda x: pb.lax.fori_loop(0, 3, lambda i, y: pnp.sqrt(y) - 0.3, x),
+    lambda x: pb.lax.scan(lambda c, y: (c - y, pnp.log(c)), x, x)[1][:, 0],
+    lambda x: pb.lax.cond(x[0] > 0, lambda y: pnp.arccos(y), lambda y: y, x),
+    lambda x: pb.jit(lambda y: pnp.arctanh(y))(x),
+    lambda x: pb.checkpoint(lambda y: y - y[::-1])(x),
+    lambda x: pnp.sin(x),
+    lambda x: pnp.cumsum(x),
+    lambda x: pnp.sort(x),
+    lambda x: x[pnp.argmax(x)] + x,
+]
+STACKS = ["", "vmap", "grad", "jit,grad", "grad,vmap", "vmap(strategy='map'),jit"]
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_of_random_programs_a_nan_is_found_where_there_is_one_and_made_of_none(number: int) -> None:
+    rng = np.random.default_rng([7, number])
+    steps = [STEPS[i] for i in rng.integers(len(STEPS), size=rng.integers(1, 5))]
+    apply = STACKS[rng.integers(len(STACKS))]
+
+    def f(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return pnp.sum(x)
+
+    shape = (2, 3) if "vmap" in apply else (3,)
+    x = V(np.round(rng.normal(size=shape) * 2) / 2)
+    result = pb.replay(f, x, apply=apply).result
+    finding = pb.find_nan(f, x, apply=apply, backward=False, compiled=False)
+    assert bool(np.isnan(np.asarray(result)).any()) == (finding is not None and finding.reaches)
+    if finding is not None:
+        assert finding.origin.what == "equation" and finding.equation is not None
+        assert "nan" in finding.origin.result
+        if finding.equation.primitive.elementwise:
+            assert not any("nan" in value for value in finding.origin.values)
+        assert str(finding)
+
+
+def test_compiled_code_is_left_out_where_that_is_asked_for() -> None:
+    assert pb.find_nan(lambda x: (x * 1e-10) / (x * 1e-10), V([1e-30]), backward=False, compiled=False) is None
+
+
+def test_rules_of_the_users_own_are_traps_too() -> None:
+    @pb.custom_vjp
+    def root(x: Any) -> Any:
+        return pnp.sqrt(x)
+
+    root.defvjp(lambda x: (pnp.sqrt(x), x), lambda x, g: (g / (2.0 * pnp.sqrt(x)),))
+    finding = pb.find_nan(lambda x: pnp.sum(pnp.where(x > 0, root(x), 0.0)), V([0.0, 1.0]))
+    assert finding is not None and finding.trap is not None and finding.origin.values == ("0.0", "0.0")
+    assert finding.trap.cure() == ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, root(safe), 0.0)"]
+    assert "the derivative of root(x) is not finite" in str(finding).replace("\n  ", " ")
+
+
+def test_the_backward_pass_of_a_batch_names_the_element() -> None:
+    finding = pb.find_nan(square_root, V([[1, 2], [3, 0], [1, 1]]), apply="vmap")
+    assert finding is not None and finding.role == "cotangent" and finding.batch == (1,)
