@@ -118,6 +118,32 @@ def test_the_reader_tells_them_apart(text: str, does: bool) -> None:
     assert teaches(text) is does
 
 
+# What says nothing of what came: the operation's name, and the place.
+NO_VALUE = re.compile(r"\{(at_user_line\(\)|name|what|self\.name|transformation|primitive\.name)\}")
+# Words that say it, where it is no value: that nothing came, or too much.
+IN_WORDS = re.compile(
+    r"at least one|both|one of|together|goes with|immutable|None|0-d|traced|larger|empty|already|none|a bool|itself|True|False"
+    r"|but a tuple|random keys|no TPU|forked|a Program|a key:|no derivatives"
+)
+# Messages of what an argument needs, or of what does not go with another one, whose words say what came.
+COMPLETE = (
+    "checkpoint_name takes a name", "it takes another library's trees", "--apply vjp takes", "linear_transpose met",
+    "interp takes a period", "An index may have one '...'", "where takes", "block takes lists nested", "digitize takes bins",
+    "cov: ", "An iterator can be gone through once", "PULLBACK_SECRET", "A Rotation", "multivariate_normal.logpdf takes",
+    "SparseMatrix takes the entries", "{name} with `where` needs", "{name}: {what} has leaves",
+)  # fmt: skip
+
+
+def test_what_asks_for_something_says_what_came() -> None:
+    silent = []
+    for message in MESSAGES:
+        text = NO_VALUE.sub("", message.text)
+        asks = REQUIREMENT.search(text) and not message.file.startswith("compat/jax/")
+        if asks and "{" not in text and not IN_WORDS.search(text) and not message.text.startswith(COMPLETE):
+            silent.append(str(message))
+    assert not silent, "\n".join(silent)
+
+
 def test_the_place_in_the_users_program_comes_last() -> None:
     for message in MESSAGES:
         assert not re.search(r"\{at_user_line\(\)\}(?! \||\{|$)", message.text), str(message)
