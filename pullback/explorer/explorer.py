@@ -18,7 +18,6 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, name_of
 from pullback.explorer.deltas import describe_stage
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
-from pullback.explorer.measured import add_profile
 from pullback.explorer.page import page_html
 from pullback.explorer.page_data import PageData
 from pullback.explorer.program_rows import add_stage
@@ -195,8 +194,6 @@ def explore(
         compile: whether to compile the result, to show its StableHLO and what XLA makes of that.
         values: whether to run each stage on NumPy, equation by equation, to show ranges, samples, and the first NaN. The
             arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
-        profile: whether to run the compiled result under XLA's profiler, for a flame graph of the time that it takes. The
-            arguments need values then.
         profile: whether to measure how long the compiled function takes, operation by operation, for a column of times and a
             flame graph. The arguments need values then.
         watch: whether to serve the page on 127.0.0.1, and make it anew whenever the file with the function is saved; until
@@ -245,8 +242,6 @@ def explore(
         _compiled(page, last)
     if profile:
         add_times(page, last, call_leaves(fun, args, kwargs)[0])
-    if profile:
-        add_profile(page, last, fun, args, kwargs)
     for stage in page.data["stages"]:
         stage.pop("inputs", None)
     return Explorer(page.data, {stage.id: stage.program for stage in stages})
