@@ -46,10 +46,12 @@ def build(out: pathlib.Path, panes: bool = True) -> list[str]:
     order = contents({source for source in pages if source.suffix == ".md"})
     layout, names = Layout(order, pages), Names(list(pages.values()))
     shown = {page.source: panes_of(page) for page in pages.values()}
-    files = made([page for page in pages.values() if shown[page.source]]) if panes else {}
+    built = made([page for page in pages.values() if shown[page.source]]) if panes else {}
+    files = {where: one.text for where, one in built.items()}
     for page in pages.values():
-        figures = [figure(pane, relative(place(page, i + 1), page.place)) for i, pane in enumerate(shown[page.source])]
-        files[page.place] = layout.framed(page, html(page, names, figures if panes else None))
+        places = [(pane, place(page, i + 1)) for i, pane in enumerate(shown[page.source])]
+        figures = [figure(pane, relative(at, page.place), built[at].state) for pane, at in places] if panes else None
+        files[page.place] = layout.framed(page, html(page, names, figures))
     files[MARK] = index([(pages[one.source], one.section) for one in order])
     if out.exists():
         shutil.rmtree(out)

@@ -8,14 +8,15 @@ function stored(name) {
 }
 if (stored("theme")) page.dataset.theme = stored("theme");
 
-// Explorer panes are pages of their own, which take the theme from their address; one that is there already is loaded anew.
-function tellFrames(again) {
+// Explorer panes are pages of their own, which take the theme from their address. It is in the query as well: a browser would not
+// load a page anew for another fragment.
+function tellFrames() {
   if (!page.dataset.theme) return;
   for (const frame of document.querySelectorAll(".pane iframe")) {
     const [address, said] = frame.getAttribute("src").split("#");
     const asked = new URLSearchParams(said || "");
     asked.set("theme", page.dataset.theme);
-    frame.src = `${address.split("?")[0]}?embed${again ? `=${page.dataset.theme}` : ""}#${asked.toString().replaceAll("%2C", ",")}`;
+    frame.src = `${address.split("?")[0]}?embed=${page.dataset.theme}#${asked.toString().replaceAll("%2C", ",")}`;
   }
 }
 
@@ -26,7 +27,7 @@ function isDark() {
 function switchTheme() {
   page.dataset.theme = isDark() ? "light" : "dark";
   try { localStorage.setItem("theme", page.dataset.theme); } catch { /* then it is for this page */ }
-  tellFrames(true);
+  tellFrames();
 }
 
 // ---- search: the index is a script, since files may not fetch; it is loaded when the box is first used ----
@@ -170,7 +171,7 @@ document.addEventListener("DOMContentLoaded", () => {
     event.currentTarget.setAttribute("aria-expanded", contents.classList.toggle("shown"));
   });
   contents.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
-  tellFrames(false);
+  tellFrames();
   setUpSearch();
   addCopyButtons();
   markOutline();

@@ -24,18 +24,49 @@ def test_transformations_are_shown() -> None:
         assert all(50 < len(words) < 400 for words in between), path.name
 
 
+def test_pictures() -> None:
+    """Each marker that names a picture shows it on GitHub, as one that `python docs/screenshots.py` has made."""
+    named = 0
+    for path in SHOWN:
+        for marker, words in re.findall(r"^<!-- explore: (.*?) -->\n(.*?)\n<!-- /explore -->$", path.read_text(), re.M | re.S):
+            pane = panes.parsed(marker)
+            assert (pane.image != "") == ("![" in words)
+            if pane.image:
+                named += 1
+                assert f"]({pane.image})" in words
+                assert (path.parent / pane.image).read_bytes()[:4] == b"\x89PNG"
+    assert named > 3
+
+
+def test_the_chosen_row() -> None:
+    stages = [
+        {"id": "source", "rows": []},
+        {"id": "base", "rows": [{"id": 1, "op": "mul"}]},
+        {"id": "grad", "rows": [{"id": 5, "arg": "x"}, {"id": 7, "op": "mul"}]},
+    ]
+    data = {"stages": stages}
+    assert panes.state_of(panes.parsed("f; panes=base,grad; at=mul"), data, "here") == "panes=base,grad&at=7"
+    assert panes.state_of(panes.parsed("f; panes=source,costs"), data, "here") == "panes=source,costs"
+    assert panes.state_of(panes.parsed("f"), data, "here") == ""
+    found = {**data, "find": {"row": 8}}
+    assert panes.state_of(panes.parsed("f; panes=base,grad; at=find"), found, "here") == "panes=base,grad&at=8"
+    with pytest.raises(SiteError, match="here: there is no operation find"):
+        panes.state_of(panes.parsed("f; panes=base,grad; at=find"), data, "here")
+
+
 def test_a_marker_is_read() -> None:
     pane = panes.parsed("f, x, *rest; apply=grad,vmap(in_axes=(None, 0)); panes=base,grad; height=300")
-    assert pane == ("f, x, *rest", "grad,vmap(in_axes=(None, 0))", "base,grad", "300")
+    assert pane == ("f, x, *rest", "grad,vmap(in_axes=(None, 0))", "", "base,grad", "", "300", "")
     assert pane.call == 'pb.explore(f, x, *rest, apply="grad,vmap(in_axes=(None, 0))")'
-    shown = panes.figure(pane, "a.pane-1.html")
-    assert 'src="a.pane-1.html?embed#panes=base,grad"' in shown and 'height="300"' in shown
+    shown = panes.figure(pane, "a.pane-1.html", "panes=base,grad&at=7")
+    assert 'src="a.pane-1.html?embed#panes=base,grad&amp;at=7"' in shown and 'height="300"' in shown
     assert panes.parsed("f, x").call == "pb.explore(f, x)"
+    assert panes.parsed("f, x; values=yes").call == "pb.explore(f, x, values=True)"
 
 
-@pytest.mark.parametrize("text", ["f, x; aply=grad", "f; pane=base", "; apply=grad"])
+@pytest.mark.parametrize("text", ["f, x; aply=grad", "f; pane=base", "; apply=grad", "f; values=no"])
 def test_a_marker_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(SiteError, match=r"somewhere: an explorer pane takes arguments, then apply, panes, height"):
+    with pytest.raises(SiteError, match="somewhere: an explorer pane takes arguments, then apply, values, panes"):
         panes.parsed(text, "somewhere")
 
 
@@ -68,11 +99,12 @@ def written(tmp_path: pathlib.Path, text: str) -> Page:
 
 def test_a_pane_is_made_by_the_code_above_it(tmp_path: pathlib.Path) -> None:
     page = written(tmp_path, PAGE)
-    ((place, text),) = panes.made([page]).items()
-    assert place == "tutorials/page.pane-1.html"
+    ((place, (text, state)),) = panes.made([page]).items()
+    assert (place, state) == ("tutorials/page.pane-1.html", "panes=base,grad")
     assert text.startswith("<!doctype html>") and "grad(sin)" in text
+    assert str(tmp_path) not in text  # nothing says on which machine it was made
     assert "connect-src" not in text and "default-src 'none'" in text  # it can load nothing
-    assert panes.made([page]) == {place: text}  # and is the same when it is made again
+    assert panes.made([page]) == {place: (text, state)}  # and is the same when it is made again
 
 
 @pytest.mark.parametrize(
@@ -81,6 +113,7 @@ def test_a_pane_is_made_by_the_code_above_it(tmp_path: pathlib.Path) -> None:
         ("f = pb.numpy.sin", "f = 1 / 0", "ZeroDivisionError"),
         ("f, 1.0;", "g, 1.0;", "NameError: name 'g'"),
         ("panes=base,grad", "panes=base,gard", "page.md:9: the panes of .* are source, base, .*, not base,gard"),
+        ("panes=base,grad", "panes=base,grad; at=mull", "page.md:9: there is no operation mull in the pane grad of"),
     ],
 )
 def test_code_that_fails(old: str, new: str, said: str, tmp_path: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections import Counter
 from html.parser import HTMLParser
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import build
 import pytest
@@ -245,19 +245,40 @@ def test_contrast(text: str, ground: str) -> None:
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def shown(address: str, profile: pathlib.Path) -> str:
+    """A page as a browser has it, once its scripts have run; they may not say anything on the console."""
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--enable-logging=stderr"]
+    command = [CHROMIUM, *options, "--virtual-time-budget=5000", "--dump-dom", address]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.findall(r"CONSOLE.*", done.stderr) == []
+    return done.stdout
+
+
+@in_a_browser
 @pytest.mark.parametrize(
     "query, first",
-    [("vmap", "reference/pullback.html#vmap"), ("pb.lax.scan", "reference/pullback.lax.html#scan"), ("where gradient", None)],
+    [
+        ("vmap", "reference/pullback.html#vmap"),
+        ("pb.lax.scan", "reference/pullback.lax.html#scan"),
+        ("sharp bits", "sharp-bits.html"),
+        ("where gradient", None),
+    ],
 )
-def test_search_in_a_browser(site: pathlib.Path, query: str, first: str | None, tmp_path: pathlib.Path) -> None:
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-    address = f"{(site / 'tutorials' / 'index.html').as_uri()}?q={query}".replace(" ", "%20")
-    done = subprocess.run([*command, "--virtual-time-budget=5000", "--dump-dom", address], capture_output=True, text=True)
-    results = done.stdout.partition('<div class="results">')[2].partition("</header>")[0]
+def test_search(site: pathlib.Path, query: str, first: str | None, tmp_path: pathlib.Path) -> None:
+    address = (site / "tutorials" / "index.html").as_uri() + f"?q={quote(query)}"
+    results = shown(address, tmp_path).partition('<div class="results">')[2].partition("</header>")[0]
     found = re.findall(r'<a href="([^"]+)"', results)
-    assert found, done.stderr[-2000:]
+    assert found and all((site / "tutorials" / urlsplit(address).path).exists() for address in found)
     if first is not None:
         assert found[0] == f"../{first}"
+
+
+@in_a_browser
+@pytest.mark.parametrize("place", ["index.html", "four-questions.html", "primitives.html", "reference/pullback.numpy.html"])
+def test_scripts_run(site: pathlib.Path, place: str, tmp_path: pathlib.Path) -> None:
+    page = shown((site / place).as_uri(), tmp_path)
+    assert page.count('class="copy"') == len(re.findall(r'<pre class="code"', page))
+    assert '<a href="#' in page.partition('<nav class="outline"')[2]

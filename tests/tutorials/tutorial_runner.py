@@ -1,4 +1,4 @@
-"""Runs the tutorials and `sharp-bits.md`: Markdown files whose ```python blocks share a namespace, each followed
+"""Runs the tutorials, and `OTHERS`: Markdown files whose ```python blocks share a namespace, each followed
 by what it prints, as ```text.
 
     python tests/tutorials/tutorial_runner.py --update [name ...]
@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-PAGES = [*sorted(FOLDER.glob("[0-9]-*.md")), *sorted(FOLDER.glob("[1-5]01-*.md")), FOLDER.parent / "sharp-bits.md"]
+OTHERS = ("README.md", "four-questions.md", "sharp-bits.md")
+PAGES = [*sorted(FOLDER.glob("[0-9]-*.md")), *sorted(FOLDER.glob("[1-5]01-*.md")), *(FOLDER.parent / name for name in OTHERS)]
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
