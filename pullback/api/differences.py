@@ -55,8 +55,8 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
     if len(given) == 2:
         if args or kwargs:
             raise TypeError(
-                f"diff takes two Programs and nothing else, since their types are part of them, but got {len(args) + len(kwargs)}"
-                " arguments for them."
+                "diff takes two Programs and nothing else, since their types are part of them, but got"
+                f" {len(args) + len(kwargs)} arguments for them."
             )
         return ProgramDiff(*given)
     if not args and not kwargs:
