@@ -54,7 +54,10 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
     given = [one for one in (before, after) if isinstance(one, Program)]
     if len(given) == 2:
         if args or kwargs:
-            raise TypeError("diff takes two Programs and nothing else: what they are called with is part of them.")
+            raise TypeError(
+                "diff takes two Programs and nothing else, since their types are part of them, but got"
+                f" {len(args) + len(kwargs)} arguments for them."
+            )
         return ProgramDiff(*given)
     if not args and not kwargs:
         if not given:

@@ -82,7 +82,7 @@ def show(options: Namespace) -> None:
     seed = literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
     limits = literal(f"({options.limits})", "--limits", "two numbers, as in 0,1", _is_pair) if options.limits else None
     if options.nan and (options.stop or options.compare or options.show or limits):
-        raise UsageError("--nan goes without --stop, --limits, --show and --compare.")
+        raise UsageError("--nan goes without --stop, --limits, --show and --compare: leave those out.")
     if options.infinity and not options.nan:
         raise UsageError("--infinity goes with --nan only.")
     types = [parse_type(text) for text in options.types]
