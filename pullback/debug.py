@@ -240,15 +240,17 @@ def breakpoint(*, stdin: TextIO | None = None, stdout: TextIO | None = None) -> 
 def progress(
     loop: Any, *, label: str | None = None, total: int | None = None, every: int | None = None, show: bool = True
 ) -> Any:
-    """A loop with a progress bar: `for x in pb.debug.progress(xs)` in Python, `pb.lax.scan(pb.debug.progress(step), ...)` in
-    compiled code, and so for `fori_loop`, `while_loop` and `map`.
+    """A loop with a progress bar: one of Python's, or a compiled one, which is given its body so.
 
-    Works in every transformation: under `vmap` a loop that all batch elements go through together has one bar, under `grad` the
-    bar shows the forward pass. A `scan`, or a `fori_loop` of known bounds, is compiled as a loop over blocks of `every` steps,
-    and takes some 5 us longer for each block; another loop takes some 0.1 us longer for each step, and is not run by the native
-    tier. Bars are drawn ten times a second at most, those of loops inside one another together: on a terminal on standard
-    error, in a notebook as a line of text; a log gets a line a minute, and one at the end. If an exception, Ctrl-C too, comes
-    out of the loop, its bar stays as it is, and the terminal is as before.
+    In Python, `for x in pb.debug.progress(xs)`; in compiled code `pb.lax.scan(pb.debug.progress(step), ...)`, and likewise
+    `fori_loop`, `while_loop` and `map`. Works in every transformation: under `vmap` a loop that all batch elements go through
+    together has one bar, under `grad` the bar shows the forward pass.
+
+    A loop is compiled as one over blocks of steps, which are compiled as the whole loop would have been, and takes some 5 us
+    longer for each block. A `while_loop` with a bound, or one whose number of steps no block size divides, takes some 0.1 us
+    longer for each step, and is not run by the native tier. Bars are drawn ten times a second at most, those of loops inside
+    one another together: on a terminal on standard error, in a notebook as a line of text; a log gets a line a minute, and one
+    at the end. If an exception, Ctrl-C too, comes out of the loop, its bar stays as it is, and the terminal is as before.
 
     Arguments:
         loop: an iterable; or a loop's body, that is given to the loop as it is returned. Python runs the former as it is: in
@@ -256,8 +258,9 @@ def progress(
             that have been called.
         label: what to call it; by default the name of the body.
         total: how many steps there are, where the loop does not know: an iterable without a length, or a `while_loop`.
-        every: after how many steps to say how far it is; for a loop of a known number a hundredth of that by default, otherwise
-            32. Where there is a divisor of that number a little below, it is taken.
+        every: after how many steps to say how far it is; by default, after a hundredth of all, or, where nobody knows how many
+            there are, after an eighth of those that are done. Of a known number the next smaller divisor is taken, if one is
+            near.
         show: whether there is a bar at all.
 
     Returns:

@@ -19,6 +19,7 @@ import pytest
 import pullback as pb
 from pullback.analysis.costs import CostRow, CostTable
 from pullback.analysis.memory import Donated, MemoryTable, Value
+from pullback.analysis.profile import Profile, ProfileRow
 from pullback.api.compiled import Jitted
 from pullback.api.derivatives import JvpFunction, VjpFunction
 from pullback.api.memory import Residual, Residuals
@@ -29,6 +30,7 @@ from pullback.compat.jax.facade import end_habits
 from pullback.core.array import Array
 from pullback.numpy.dtypes import ArrayNamespaceInfo
 from pullback.numpy.updates import Place, Updater
+from pullback.program.difference import DiffRow, ProgramDiff
 
 SKIPPED = {"pullback.__main__", "pullback.core.errors"}  # the command itself; tests/core/test_errors.py runs those of errors
 MODULES = [info.name for info in pkgutil.walk_packages(pb.__path__, "pullback.") if info.name not in SKIPPED]
@@ -72,7 +74,8 @@ RETURNED = {
     "Jitted": Jitted, "Traced": Traced, "Lowered": Lowered, "Compiled": Compiled, "VjpFunction": VjpFunction,
     "JvpFunction": JvpFunction,
     "Residual": Residual, "Residuals": Residuals, "Saving": Saving, "CostTable": CostTable, "CostRow": CostRow,
-    "MemoryTable": MemoryTable, "Value": Value, "Donated": Donated,
+    "MemoryTable": MemoryTable, "Value": Value, "Donated": Donated, "Profile": Profile, "ProfileRow": ProfileRow,
+    "ProgramDiff": ProgramDiff, "DiffRow": DiffRow,
 }  # fmt: skip
 RAISES_NOTHING = {
     "numpy.isscalar", "numpy.iterable", "is_unknown", "debug.breakpoint", "tree.flatten", "tree.leaves", "tree.structure",

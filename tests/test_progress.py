@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.api.progress import block_size
+from pullback.control.progress import is_round
 from pullback.core import progress
 from pullback.core.bars import TerminalScreen
 from pullback.core.progress import LineScreen, LogScreen, Row, display, duration, row_text
@@ -173,6 +175,35 @@ def test_batch_elements_say_it_once(recorder: Recorder) -> None:
     assert branch(np.zeros(0, int)).shape == (0,) and not recorder.drawn
 
 
+def test_reports_of_loops_of_an_unknown_number_of_steps_become_rare(recorder: Recorder) -> None:
+    bounded = lambda n: lax.while_loop(lambda i: i < n, shown(lambda i: i + 1), 0, max_steps=10**6)  # noqa: E731
+    free = lambda n: lax.while_loop(lambda i: i < n, shown(lambda i: i + 1), 0)  # noqa: E731
+    for loop in (bounded, free, pb.jit(bounded), pb.jit(free)):
+        recorder.drawn.clear()
+        assert int(loop(2000)) == 2000
+        done = recorder.done("loop")
+        assert done[:9] == [*range(9)] and done[-1] == 2000 and len(done) < 80
+        assert all([after - before <= max(before // 8, 1) for before, after in itertools.pairwise(done)])
+    recorder.drawn.clear()
+    counted = pb.jit(lambda n: lax.fori_loop(0, n, shown(lambda i, x: x + 1), 0))
+    assert int(counted(100)) == 100 and recorder.done("loop") == [n for n in range(101) if is_round(n)] + [100] * (
+        not is_round(100)
+    )
+
+
+def test_the_condition_is_tested_once_a_step(recorder: Recorder) -> None:
+    seen: list[int] = []
+
+    def going(i: Any) -> Any:
+        pb.debug.callback(lambda i: seen.append(int(i)), i)
+        return i < 40
+
+    for run in (lambda x: x, pb.jit):
+        seen.clear()
+        assert int(run(lambda i: lax.while_loop(going, shown(lambda i: i + 1), i))(0)) == 40
+        assert seen == [*range(41)]
+
+
 def test_loops_in_loops_are_shown_together(recorder: Recorder) -> None:
     def outer(carry: Any, x: Any) -> tuple[Any, Any]:
         return lax.fori_loop(0, 2, shown(lambda i, v: v + x, label="inner"), carry), None
@@ -286,8 +317,10 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: shown(step, show=3), TypeError, "show must be True or False"),
     (lambda: lax.scan(shown(step, total=3), 0.0, X), ValueError, "was told total=3, but the loop takes 12 steps"),
     (lambda: lax.scan(shown(lambda c, x: c), 0.0, X), pb.errors.StructureError, r"must return a pair \(carry, y\)"),
-    (lambda: lax.scan(shown(step), 0.0, X, 5), pb.errors.AxisError, "different numbers of steps"),
+    (lambda: lax.scan(shown(step), 0.0, X, 5), pb.errors.AxisError, "needs one number of steps"),
     (lambda: lax.scan(shown(step), 0.0), pb.errors.AxisError, "no xs"),
+    (lambda: lax.while_loop(lambda x: x, shown(lambda x: x), 0.0), pb.errors.DtypeError, "condition .* must return a 0-d bool"),
+    (lambda: lax.while_loop(lambda x: x > 0, shown(lambda x: (x, x)), 0.0), pb.errors.StructureError, "as it takes it"),
     (lambda: lax.fori_loop(0, 2.5, shown(lambda i, x: x), 0.0), ValueError, "must be whole"),
 ]
 

@@ -225,7 +225,17 @@ class Profile(Shown):
     # ---- shown ----
 
     def tables(self) -> list[Table]:
-        """What it shows."""
+        """What it shows.
+
+        Returns:
+            A list of one table, with a `title`, `columns`, `rows` and `notes`.
+
+        Example:
+            >>> import pullback as pb
+            >>> (table,) = pb.profile(lambda x: x + 1.0, pb.numpy.ones(8), runs=2).tables()
+            >>> dict(zip([column.heading for column in table.columns], table.rows[0]))["of"]
+            'add'
+        """
         rows = self.rows
         cells = [_cells(row, self.view) for row in rows[:MOST_ROWS]]
         heads = ("operation", "of") if self.view == "operation" else ("line", "of")

@@ -323,15 +323,15 @@ class Jitted(NativeCallable):
         Example:
             >>> import pullback as pb
             >>> f = pb.jit(lambda x, n: x**n, static_argnums=1)
-            >>> for x, n in ((3.0, 2), (4.0, 2), (4.0, 3), ([4.0], 3)):
-            ...     y = f(pb.numpy.asarray(x), n)
+            >>> for size, n in ((1, 2), (1, 2), (1, 3), (4, 3)):
+            ...     y = f(pb.numpy.ones(size), n)
             >>> print(f.cache_info())
             1 hits, 3 misses, 3 signatures kept
-            miss 1, (x: f32[], n=2): traced, since it is called for the first time.
-            miss 2, (x: f32[], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
+            miss 1, (x: f32[1], n=2): traced, since it is called for the first time.
+            miss 2, (x: f32[1], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
               static argument n: was 2, is now 3
-            miss 3, (x: f32[1], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
-              argument x: was f32[], is now f32[1]
+            miss 3, (x: f32[4], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
+              argument x: was f32[1], is now f32[4]
         """
         return self._history.info(self._fun, len(self._signatures) + len(self._checked), self._trees_taken)
 

@@ -18,12 +18,16 @@ import numpy as np
 from pullback.api.functions import Function, standing_for
 from pullback.control.progress import Bar, progress
 from pullback.core.array import as_array
+from pullback.core.errors import DtypeError, RefError, ShapeError, StructureError
 from pullback.core.progress import display
 from pullback.core.refs import new_ref
 from pullback.core.source import describe, innermost, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import kind_of, unflatten
-from pullback.ops.arithmetic import add, mul, sub
+from pullback.ops.arithmetic import add, div, mul, sub
+from pullback.ops.arithmetic import max as maximum
+from pullback.ops.bitwise import and_
+from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.shape import reshape
 
@@ -31,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Loop = Callable[..., Any]
 
 REPORTS = 100  # how often a loop of a known number of steps says how far it is, unless `every` says otherwise
-EVERY = 32  # and after how many steps one of an unknown number
+GROWTH = 8  # one of an unknown number says it when this part of what was done has been added
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -105,7 +109,7 @@ class Reported:
 
     def counted(self, total: Any, steps: int | None, run: Callable[[Function], Any]) -> Any:
         """Run a loop, given its body, in which each step counts, and some say so."""
-        every = self.every or (EVERY if steps is None else max(steps // REPORTS, 1))
+        every = self.every or (0 if steps is None else max(steps // REPORTS, 1))
         count = new_ref(as_array(np.zeros((), type_of(total).dtype)))
 
         @standing_for(self.function)
@@ -195,9 +199,49 @@ class Reported:
             return loop(0, steps // size, block, init_val)
 
     def while_loop(self, loop: Loop, cond_fun: Any, body_fun: Any, init_val: Any, **options: Any) -> Any:
-        """`while_loop`, whose steps count."""
+        """`while_loop`, in blocks, or, if it is bounded, counting its steps."""
         total = number(-1 if self.total is None else self.total, 2**31)
-        return self.counted(total, None, lambda step: loop(cond_fun, step, init_val, **options))
+        if options or self.every == 1:
+            return self.counted(total, None, lambda step: loop(cond_fun, step, init_val, **options))
+        trees, one = kind_of(self.function), number(1, 2**31)
+        leaves, structure = trees.array_leaves(trees.without_float0(init_val), lambda: "init_val")
+        value = unflatten(structure, leaves)
+        try:
+            return self._in_blocks(loop, cond_fun, value, total, one)
+        except (StructureError, ShapeError, DtypeError, RefError):
+            loop(cond_fun, self.function, init_val)  # it says what is wrong in terms of what it was given
+            raise
+
+    def _in_blocks(self, loop: Loop, cond_fun: Any, value: Any, total: Any, one: Any) -> Any:
+        """A `while_loop` as a loop over blocks of steps, the condition of each step tested once."""
+
+        flatten = kind_of(self.function).flatten
+
+        def tested(value: Any) -> Any:
+            going = cond_fun(value)
+            return as_array(going) if isinstance(going, (bool, np.bool_)) else going
+
+        @standing_for(self.function)
+        def step(state: Any) -> Any:
+            before, going, done, due = state
+            value = self.function(before)
+            if flatten(value)[1] == flatten(before)[1]:  # else the loop will say that it is another structure
+                going = tested(value)
+            return value, going, add(done, one), due
+
+        @standing_for(self.function)
+        def block(state: Any) -> Any:
+            value, going, done, _ = loop(in_block, step, state)
+            self.say("step", done, total)
+            more = number(self.every, 2**31) if self.every else maximum(div(done, number(GROWTH, 2**31)), one)
+            return value, going, done, add(done, more)
+
+        in_block = standing_for(cond_fun)(lambda state: and_(state[1], lt(state[2], state[3])))
+        going = standing_for(cond_fun)(lambda state: state[1])
+        zero = number(0, 2**31)
+        with self.shown(total) as done:
+            value, _, done[0], _ = loop(going, block, (value, tested(value), zero, number(self.every or 1, 2**31)))
+        return value
 
 
 def number(value: int, most: int) -> Any:

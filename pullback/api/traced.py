@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, MutableMapping, Sequence
 from time import perf_counter
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name, check_callable, returned_by, trees_of
 from pullback.api.large import note_size
@@ -14,6 +14,7 @@ from pullback.core.array import Array, ShardedArray, copied, find_converter, pla
 from pullback.core.axes import axis_sizes
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
+from pullback.core.lazy import lazy_module
 from pullback.core.leaks import leak_checked
 from pullback.core.modes import current_mode
 from pullback.core.refs import Ref
@@ -26,6 +27,11 @@ from pullback.core.types import ArrayType
 from pullback.program.program import Program, Variable
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = lazy_module("inspect")
 
 
 class Traced(NamedTuple):
@@ -85,6 +91,19 @@ def write_back(refs: Sequence[Ref], outs: Sequence[Any]) -> Sequence[Any]:
     return outs[len(refs) :]
 
 
+def _takes(fun: Function, arguments: Sequence[Any]) -> bool:
+    """Whether a function may be called with so many arguments, as far as its signature says."""
+    try:
+        signature = inspect.signature(fun, follow_wrapped=False)  # ours stand for a user's under its name
+    except (TypeError, ValueError):  # it has none
+        return True
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
 # How functions are called that do not take the arguments that a user passes beside them.
 _CALLED = {
     "scan": "f(carry, x)",
@@ -92,7 +111,6 @@ _CALLED = {
     "while_loop": "cond_fun(value) and body_fun(value)",
     "cond": "true_fun(*operands) or false_fun(*operands)",
     "switch": "branch(*operands)",
-    "map": "f(x)",
 }
 
 
@@ -101,7 +119,7 @@ def _returned(transformation: str, fun: Function, call: Function, arguments: Seq
     try:
         return call(*arguments)
     except TypeError as error:
-        if transformation in _CALLED and call is fun and error.__traceback__.tb_next is None:  # type: ignore[union-attr]
+        if transformation in _CALLED and call is fun and not _takes(fun, arguments):
             raise TypeError(
                 f"{transformation} calls its function as {_CALLED[transformation]}: here with {len(arguments)} arguments, but"
                 f" {error}."

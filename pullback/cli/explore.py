@@ -51,7 +51,7 @@ def show(options: Namespace) -> None:
     if options.watch and (options.text or options.out):
         raise UsageError("--watch serves a page: it goes with neither --out nor --text.")
     if options.port and not options.watch:
-        raise UsageError("--port goes with --watch.")
+        raise UsageError("--port goes with --watch: give both, or leave it out.")
     if options.watch:
         _watch(options)
         return
@@ -67,7 +67,7 @@ def show(options: Namespace) -> None:
     try:
         written = found.save(out)
     except OSError as error:
-        raise UsageError(f"--out {out}: the page cannot be written: {error.strerror or error}.") from None
+        raise UsageError(f"--out {out}: the page cannot be written: {error.strerror or error}. Choose another file.") from None
     print(repr(found))
     print(f"\n{written}: {written.stat().st_size / 1e6:.1f} MB; open it in a browser.")
 
@@ -98,7 +98,7 @@ def _watch(options: Namespace) -> None:
     try:
         watch(make, lambda: used, print, options.port)
     except OSError as error:
-        raise UsageError(f"--port {options.port}: {error.strerror or error}.") from None
+        raise UsageError(f"--port {options.port}: {error.strerror or error}. Choose another port, or leave it out.") from None
 
 
 def _file_of(name: str) -> str:

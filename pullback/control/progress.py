@@ -36,17 +36,18 @@ class Bar(Keyed):
 
 @primitive
 class progress(Rules):
-    """Say that a loop has taken `done` of `total` steps (-1: nobody knows): if `when` is "step" and `done` a multiple of
-    `every`, or if `when` is "begin" or "end"."""
+    """Say that a loop has taken `done` of `total` steps (-1: nobody knows): `when` it begins, ends, or takes a step, if `done`
+    is a multiple of `every`; if that is 0, whenever an eighth or more has been added to what was done."""
 
     multiple_results = True
     effect = EFFECT
+    cost = 0
 
     def result_type(done: ArrayType, total: ArrayType, *, bar: Bar, when: str, every: int = 1):
         return ()
 
     def evaluate(done, total, *, bar, when, every=1):
-        if done >= 0 and done % every == 0:
+        if done >= 0 and (done % every == 0 if every else is_round(int(done))):
             _say(bar, when, int(done), int(total))
         return ()
 
@@ -56,8 +57,10 @@ class progress(Rules):
 
         if every == 1:
             return call()
-        number = write.constant(np.asarray(every, done.dtype))
-        rest = write.elementwise("stablehlo.remainder", done, number)
+        if every:
+            rest = write.elementwise("stablehlo.remainder", done, write.constant(np.asarray(every, done.dtype)))
+        else:
+            rest = _behind_the_first_bits(write, done)
         due = write.compare("EQ", rest, write.constant(np.asarray(0, done.dtype)))
         return write.case(write.convert(due, np.dtype(np.int32)), [list, call], [])
 
@@ -72,6 +75,29 @@ class progress(Rules):
 
     def samples(rng):
         yield (np.int32(6), np.int32(8)), {"bar": Bar("samples", None), "when": "step", "every": 2}
+        yield (np.int64(17), np.int64(-1)), {"bar": Bar("samples", None), "when": "step", "every": 0}
+
+
+FIRST_BITS = 4
+
+
+def is_round(done: int) -> bool:
+    """Whether only the first four bits of a number are not zero: 0 to 16, 18, 20, ..., 32, 36, ...
+
+    Example:
+        >>> [number for number in range(40) if not is_round(number)][:6]
+        [17, 19, 21, 23, 25, 27]
+    """
+    return done & ((1 << max(done.bit_length() - FIRST_BITS, 0)) - 1) == 0
+
+
+def _behind_the_first_bits(write: Any, done: Any) -> Any:
+    """The bits of a number behind its first four."""
+    bits = 8 * done.dtype.itemsize
+    one, zero, first = (write.constant(np.asarray(n, done.dtype)) for n in (1, 0, bits - FIRST_BITS))
+    count = write.elementwise("stablehlo.subtract", first, write.elementwise("stablehlo.count_leading_zeros", done))
+    power = write.elementwise("stablehlo.shift_left", one, write.elementwise("stablehlo.maximum", count, zero))
+    return write.elementwise("stablehlo.and", done, write.elementwise("stablehlo.subtract", power, one))
 
 
 def _called(bar: Bar, when: str, done: Any, total: Any) -> tuple[()]:

@@ -1087,13 +1087,30 @@ class NotFinite(PullbackError, FloatingPointError):
 
 
 class CheckWarning(UserWarning):
-    """What a `pb.checking` block finds, where it is to warn."""
+    """What a `pb.checking` block finds, where it is to warn.
+
+    Example:
+        >>> import warnings
+        >>> import pullback as pb
+        >>> with warnings.catch_warnings(record=True, action="always") as seen, pb.checking(nan="warn"):
+        ...     y = pb.numpy.log(-1.0)
+        >>> seen[0].category.__name__, str(seen[0].message).split(":")[0]
+        ('CheckWarning', 'NaN made by log')
+    """
 
 
 class LargeProgramWarning(UserWarning):
     """A function was traced into a program of very many equations, which takes long to trace, compile and differentiate.
 
     The environment variable `PULLBACK_LARGE_PROGRAM` says how many are too many; 0 says that none are.
+
+    Example:
+        >>> import warnings
+        >>> import pullback as pb
+        >>> with warnings.catch_warnings(record=True, action="always") as seen:
+        ...     program = pb.xpr(lambda x: sum([x * x for _ in range(6000)]), 1.0)
+        >>> seen[0].category.__name__, len(program.equations)
+        ('LargeProgramWarning', 12000)
     """
 
 

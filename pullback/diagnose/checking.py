@@ -126,7 +126,9 @@ class checking(Block):
             stack.callback(forget_callers)
             stack.enter_context(overriding(**fields))
             if "keys" in self._chosen:
-                stack.enter_context(used_keys.setting(UsedKeys(checks) if "keys" in checks.actions else None))
+                around = used_keys.get()
+                kept = around if around is not None and around.asks else UsedKeys(asks=True)  # keys of the block around count
+                stack.enter_context(used_keys.setting(kept if "keys" in checks.actions else None))
             if not {"nan", "infinity"}.isdisjoint(self._chosen):
                 watched = not {"nan", "infinity"}.isdisjoint(checks.actions)
                 stack.enter_context(results.setting(Watcher(checks) if watched else None))

@@ -1,9 +1,8 @@
 """A Program run by NumPy and as compiled code: the first equation whose values differ.
 
-The compiled Program is made to return what its equations compute, besides its results: that of what it calls too, and of the
-steps of a loop of known length, stacked. What a branch or a loop of unknown length computes inside is not compared, only what
-comes out of it. To return a value keeps the compiler from fusing it with what uses it; so the results of the Program as it is
-are compared as well, and reported by themselves.
+The compiled Program is made to return what its equations compute, besides its results (`watched.py`). To return a value keeps
+the compiler from fusing it with what uses it; so the results of the Program as it is are compared as well, and reported by
+themselves.
 """
 
 from __future__ import annotations
@@ -13,22 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.control.cond import cond
-from pullback.control.holder import bind_holder, held_by
 from pullback.core.array import Array, host_of
 from pullback.core.dtypes import kind
 from pullback.core.source import Source
 from pullback.core.types import ArrayType
 from pullback.diagnose.stats import numbers_of, short_text
-from pullback.diagnose.walk import Visitor, is_opened, walk
+from pullback.diagnose.walk import Visitor, walk
+from pullback.diagnose.watched import Value, watched_program
 from pullback.engine.compile import run_program
 from pullback.numpy.dtypes import finfo
-from pullback.program.equation import Equation
-from pullback.program.interpret import bind_equation, run
+from pullback.ops.arithmetic import add, sub
+from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
-from pullback.transforms.derive import stage_closed
 
 BITS_OF_TOLERANCE = 0.6  # of the digits of a dtype, those in which values must agree by default
+
+
+MOST_LOOKED_AT = 256  # of the equations whose values differ, the first ones, that are run again by themselves
 
 
 def tolerance_for(type: ArrayType) -> float:
@@ -73,17 +73,21 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """What a comparison with compiled code came to.
+    """What a comparison with compiled code came to; true if an equation or a result differs.
 
     Attributes:
-        first: the first equation that differs; None where none does.
+        first: the first equation for which compiled code computes something else than NumPy does from the same operands; None
+            where there is none.
+        grown: else, the first equation whose values differ all the same, since its operands differ in their last digits. Where
+            no result differs, these are values that are small beside those that they are computed from.
         results: the results that differ, of the Program compiled as it is.
-        compared: how many equations were compared. skipped: those that were not, since they run in a branch or a loop of
-            unknown length.
+        compared: how many equations were compared. skipped: those that were not, since they are in a loop of unknown
+            length, in another loop or a branch, or its test.
         worst: the largest difference that was within the tolerance.
     """
 
     first: Difference | None
+    grown: Difference | None
     results: tuple[Difference, ...]
     compared: int
     skipped: int
@@ -96,87 +100,21 @@ class Comparison(NamedTuple):
         within = f"relative differences up to {self.worst:.2g}"
         said = f"compiled code: {self.compared} equations compared"
         if self.skipped:
-            said += f", {self.skipped} in branches or loops of unknown length not, but for what comes out"
+            said += f", {self.skipped} in loops of unknown length not, but for what comes out"
         if not self:
-            return f"{said}; all agree ({within})"
+            small = "" if self.grown is None else f", but for rounding of what cancels, first in {self.grown}"
+            return f"{said}; all agree ({within}){small}"
         lines = [said]
         if self.first is not None:
             lines.append(f"the first that differs is {self.first}")
-        elif self.results:
+        elif self.grown is not None:
+            lines.append(
+                "from the same operands all compute the same, but rounding grows: the first values that differ are those of"
+            )
+            lines.append(str(self.grown))
+        else:
             lines.append(f"they agree ({within}), as long as the compiler must return each value; compiled as it is,")
         return "\n".join([*lines, *[str(result) for result in self.results]])
-
-
-# ---- the Program that returns what it computes -----------------------------------------------------------------------------
-
-
-class Watched(NamedTuple):
-    """An output of the watched Program: that of an equation, of `levels` loops around it, the outermost first."""
-
-    equation: Equation
-    number: int
-    levels: tuple[Equation, ...]
-
-
-def watched_program(program: Program) -> tuple[Program, list[Watched], int]:
-    """The Program that also returns what its equations compute, what these outputs are, and how many equations are left out."""
-    labels: list[Watched] = []
-    skipped = [0]
-
-    def whole(*args: Any) -> list[Any]:
-        labels.clear()
-        skipped[0] = 0
-        extra: list[Any] = []
-        outs = run(program, args, lambda equation, operands: _watch(equation, operands, extra, labels, skipped, ()))
-        return [*outs, *extra]
-
-    return stage_closed(whole, program.input_types, program.name, program), labels, skipped[0]
-
-
-def _watch(
-    equation: Equation,
-    operands: list[Any],
-    extra: list[Any],
-    labels: list[Watched],
-    skipped: list[int],
-    levels: tuple[Equation, ...],
-) -> Any:
-    """Apply an equation, and add what it and the Programs that it holds compute to what is returned."""
-    primitive, params = equation.primitive, equation.params
-    held = held_by(primitive, params) if is_opened(equation) else None
-    if held is None:
-        outs = bind_equation(equation, operands)
-    elif held.test is not None or primitive is cond:
-        skipped[0] += sum([_count(one) for one in (*held.programs, *([held.test] if held.test else []))])
-        outs = bind_equation(equation, operands)
-    elif held.wiring.carry is None:
-        outs = run(held.programs[0], operands, lambda one, given: _watch(one, given, extra, labels, skipped, levels))
-    else:
-        inner_labels: list[Watched] = []
-
-        def step(*args: Any) -> list[Any]:
-            inner_labels.clear()
-            found: list[Any] = []
-            results = run(
-                held.programs[0],
-                args,
-                lambda one, given: _watch(one, given, found, inner_labels, skipped, (*levels, equation)),
-            )
-            return [*results, *found]
-
-        body = stage_closed(step, held.programs[0].input_types, held.programs[0].name, held.programs[0])
-        found = bind_holder(primitive, *operands, **held.on([body]))
-        outs = tuple(found[: len(equation.outputs)])
-        extra += found[len(equation.outputs) :]
-        labels += inner_labels
-    for number, out in enumerate(outs if primitive.multiple_results else (outs,)):
-        extra.append(out)
-        labels.append(Watched(equation, number, levels))
-    return outs
-
-
-def _count(program: Program) -> int:
-    return len(program.equations) + sum([_count(inner) for inner in program.subprograms()])
 
 
 # ---- the comparison --------------------------------------------------------------------------------------------------------
@@ -189,47 +127,99 @@ def compare(program: Program, leaves: Sequence[Array], outs: Sequence[Array], to
         leaves: its inputs. outs: its results on NumPy.
         tolerance: how far apart values may be, as a part of the largest element; by default that of `tolerance_for`.
     """
-    watched, labels, skipped = watched_program(program)
-    count = len(program.outputs)
-    replayed = walk(watched, leaves, Visitor())[count:]
-    compiled = run_program(watched, list(leaves))[count:]
-    first, worst = None, 0.0
-    for label, one, other in zip(labels, replayed, compiled, strict=True):
+    watched, watching = watched_program(program, leaves)
+    labels, own = watching.labels, len(program.outputs)
+    replayed = walk(watched, leaves, Visitor())[own:]
+    compiled = run_program(watched, list(leaves))[own:]
+    at = {id(label): value for label, value in zip(labels, compiled, strict=True)}
+    starts: dict[int, int] = {}  # where the values begin that are computed in a loop
+    apart: list[tuple[Any, Value, Difference]] = []
+    worst = 0.0
+    for number, (label, one, other) in enumerate(zip(labels, replayed, compiled)):
+        if label.levels:
+            starts.setdefault(label.levels[0].id, number)
+        if label.equation is None:
+            continue
         found = difference(one, other, label, tolerance)
         if found.error > _allowed(one, tolerance):
-            first = first or found
+            apart.append((_when(label, found.steps, starts, number), label, found))
         else:
             worst = max(worst, found.error)
+    apart.sort(key=lambda one: one[0])
+    alone = [_alone(label, found, at, tolerance) for _, label, found in apart[:MOST_LOOKED_AT]]
+    first = next((one for one in alone if one is not None), None)
+    grown = apart[0][2] if apart and first is None else None
     plain = run_program(program, list(leaves))
-    apart = [difference(one, other, number, tolerance) for number, (one, other) in enumerate(zip(outs, plain, strict=True))]
-    results = [one for one, out in zip(apart, outs) if one.error > _allowed(out, tolerance)]
-    worst = max([worst, *[one.error for one, out in zip(apart, outs) if one not in results]])
-    return Comparison(first, tuple(results), len({label.equation.id for label in labels}), skipped, worst)
+    last = [difference(one, other, number, tolerance) for number, (one, other) in enumerate(zip(outs, plain, strict=True))]
+    results = [one for one, out in zip(last, outs) if one.error > _allowed(out, tolerance)]
+    worst = max([worst, *[one.error for one in last if one not in results]])
+    compared = {label.equation.id for label in labels if label.equation is not None}
+    return Comparison(first, grown, tuple(results), len(compared), watching.skipped, worst)
+
+
+def _when(label: Value, steps: Sequence[int], starts: dict[int, int], number: int) -> Any:
+    """When a value was computed, to be compared with when others were: in a loop, by steps."""
+    times = [-step if level.params.get("reverse") else step for step, level in zip(steps, label.levels)]
+    return starts[label.levels[0].id] if label.levels else number, times, number
+
+
+def _alone(label: Value, found: Difference, compiled: dict[int, Array], tolerance: float | None) -> Difference | None:
+    """How the result of an equation differs from what NumPy makes of the same operands; None if it does not, but for rounding.
+
+    What holds other equations, which have been compared, differs by these. Where many numbers are added, rounding is a part of
+    these, not of their sum.
+    """
+    equation = label.equation
+    assert equation is not None
+    if label.opened:
+        return None
+    operands: list[Array] = []
+    for operand in label.operands:
+        if operand is None:
+            return found
+        value = operand if isinstance(operand, Array) else compiled[id(operand)]
+        steps = () if isinstance(operand, Array) else found.steps[: len(operand.levels)]
+        operands.append(_part(value, steps))
+    inputs = [Variable(operand.type) for operand in operands]
+    single = Program(inputs, [equation.replace(inputs=tuple(inputs))], equation.outputs)
+    one = walk(single, operands, Visitor())[label.number]
+    other = _part(compiled[id(label)], found.steps)
+    added = equation.primitive.accumulation is not None or equation.primitive in (add, sub)
+    scale = max([0.0, *[_largest(x) for x in operands if kind(x.dtype) in "fc"]]) if added else 0.0
+    own = difference(one, other, label.number, tolerance, scale)
+    return own._replace(equation=equation, steps=found.steps) if own.error > _allowed(one, tolerance) else None
 
 
 def _allowed(array: Array, tolerance: float | None) -> float:
     return tolerance_for(array.type) if tolerance is None or kind(array.dtype) not in "fc" else tolerance
 
 
-def difference(one: Array, other: Array, what: Watched | int, tolerance: float | None = None) -> Difference:
-    """How a value on NumPy and the compiled one differ, the most or, in loops, in the first step that differs too much."""
-    label = what if isinstance(what, Watched) else None
+def _part(array: Array, steps: tuple[int, ...]) -> Array:
+    """The value in a step of the loops by which it is stacked."""
+    host = np.asarray(host_of(array))
+    return Array(array.type.with_shape(array.type.shape[len(steps) :]), np.asarray(host[steps])) if steps else array
+
+
+def difference(one: Array, other: Array, what: Value | int, tolerance: float | None = None, scale: float = 0.0) -> Difference:
+    """How a value on NumPy and the compiled one differ, the most or, in loops, in the first step that differs too much; as a
+    part of the largest element, or of `scale`."""
+    label = what if isinstance(what, Value) else None
     a, b = _numbers(one), _numbers(other)
     levels = () if label is None else label.levels
-    errors = _errors(a, b, len(levels))
+    errors = _errors(a, b, len(levels), scale)
     index: tuple[int, ...] = ()
     if errors.size:
         flat = int(np.argmax(errors))
         over = np.argwhere(errors > _allowed(one, tolerance))
         if levels and len(over):  # steps are stacked by their numbers, also of a loop that runs backwards
-            order = [over[:, axis] * (-1 if level.params["reverse"] else 1) for axis, level in enumerate(levels)]
+            order = [over[:, axis] * (-1 if level.params.get("reverse") else 1) for axis, level in enumerate(levels)]
             flat = int(np.ravel_multi_index(tuple(over[np.lexsort(order[::-1])[0]]), errors.shape))
         index = tuple(map(int, np.unravel_index(flat, errors.shape)))
     error = float(errors[index]) if errors.size else 0.0
     text, other_text = [_text(array, index) for array in (one, other)] if errors.size else ["", ""]
     steps, element = index[: len(levels)], index[len(levels) :]
     equation = None if label is None else label.equation
-    number = what.number if isinstance(what, Watched) else what
+    number = what.number if isinstance(what, Value) else what
     return Difference(equation, number, error, element, text, other_text, steps)
 
 
@@ -242,7 +232,7 @@ def _numbers(array: Array) -> Any:
     return words
 
 
-def _errors(a: Any, b: Any, levels: int) -> Any:
+def _errors(a: Any, b: Any, levels: int, least: float) -> Any:
     """How far elements are apart, as a part of the largest one of the value; infinity where one only is NaN, or infinite."""
     if a.dtype.kind not in "fc":
         return np.where(a == b, 0.0, np.inf)
@@ -250,7 +240,7 @@ def _errors(a: Any, b: Any, levels: int) -> Any:
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         sizes = np.where(np.isfinite(a), np.abs(a), 0.0).astype(np.float64)
         axes = tuple(range(levels, a.ndim))
-        scale = np.max(sizes, axis=axes, keepdims=True, initial=0.0)
+        scale = np.max(sizes, axis=axes, keepdims=True, initial=least)
         apart = np.abs(a - b).astype(np.float64) / np.where(scale == 0, 1.0, scale)
         return np.where(same, 0.0, np.where(np.isfinite(a) & np.isfinite(b), apart, np.inf))
 
@@ -260,3 +250,10 @@ def _text(array: Array, index: tuple[int, ...]) -> str:
     if kind(array.dtype) == "k":
         return "random keys"
     return short_text(Array(array.type.with_shape(()), np.asarray(host[index])))
+
+
+def _largest(array: Array) -> float:
+    """The largest absolute value of the finite elements."""
+    numbers = np.asarray(numbers_of(array))
+    with np.errstate(all="ignore"):
+        return float(np.max(np.where(np.isfinite(numbers), np.abs(numbers), 0.0), initial=0.0))

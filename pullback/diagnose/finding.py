@@ -191,8 +191,7 @@ def compiled_nan(program: Program, args: Sequence[Array], outs: Sequence[Array],
     if not any([counts(out, infinity) for out in compiled]):
         return None
     found = compare(program, args, outs, HUGE)  # so that only what is finite in one of them alone differs
-    differences = [*([found.first] if found.first is not None else []), *found.results]
-    first = differences[0]
+    first = found.first or found.grown or found.results[0]
     nan = any([counts(out, False) for out in compiled])
     origin = Origin("equation", 0, nan, first.element, first.compiled, "", first.equation)
     return Finding(program, origin, difference=first)

@@ -12,7 +12,6 @@ from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
 from pullback.core.trees import TreeDef, unflatten
-from pullback.diagnose.walk import host_array
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
 
@@ -21,7 +20,8 @@ class Staged(NamedTuple):
     """A call, staged.
 
     Attributes:
-        program: the function, of the leaves of its arguments. leaves: their values. paths: what messages call them.
+        program: the function, of the leaves of its arguments. leaves: their values, where they are. paths: their names in
+            messages.
         structure: that of the result; None where the function is a Program, which returns its one output, or a tuple.
     """
 
@@ -60,4 +60,4 @@ def staged(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, An
                 f"{what} of {describe(fun)} runs on values, but argument {path} is a traced one. Call it outside of"
                 f" {leaf.owner.describe()}."
             )
-    return Staged(program, [host_array(leaf) for leaf in leaves], paths, structure)
+    return Staged(program, leaves, paths, structure)

@@ -13,6 +13,8 @@ import ast
 import copy
 from typing import NamedTuple
 
+import numpy as np
+
 from pullback.control.holder import Held, held_by
 from pullback.core.source import Source
 from pullback.diagnose.expressions import text_of
@@ -110,8 +112,7 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
         inside = meeting.other.equation
     made = rule_of(inside)
     primitive = inside.primitive if made is None or made.role != "residual" else made.primitive or inside.primitive
-    first = found.inputs[1]
-    branch = int(isinstance(first, Literal) and not first.value.host.any())  # the cotangent of the other one is the literal 0
+    branch = int(_is_zero(found.inputs[1]))  # the cotangent of the other one is the literal 0
     return Trap(found.source, branch, inside.source, primitive.name)
 
 
@@ -126,6 +127,11 @@ def rule_of(equation: Equation) -> Made | None:
             made = made.within
         at = at.origin
     return None
+
+
+def _is_zero(atom: Atom) -> bool:
+    """Whether an operand is the literal 0. A cotangent may be a literal as well: 1, where the function returns the where."""
+    return isinstance(atom, Literal) and not np.asarray(atom.value.host).any()
 
 
 def select_behind(frame: Frame, variable: Variable) -> Equation | None:

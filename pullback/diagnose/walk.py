@@ -136,7 +136,7 @@ def _run(frame: Frame, args: Sequence[Any], visitor: Visitor) -> tuple[Any, ...]
             frame.keep_notes(results, notes)
         else:
             found = bind_equation(equation, operands)
-            results = found if equation.primitive.multiple_results else (found,)
+            results = [host_array(x) for x in (found if equation.primitive.multiple_results else (found,))]
         visitor.after(equation, operands, results, frame)
         return results if equation.primitive.multiple_results else results[0]
 

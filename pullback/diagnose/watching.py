@@ -126,7 +126,7 @@ def range_of(value: Any) -> str:
     if not isinstance(value, Array):
         return repr(value)
     if not value.type.shape:
-        return str(np.asarray(value.host).item()) if value.type.dtype.kind in "biufc" else str(value.type)
+        return str(np.asarray(value.host).item()) if kind(value.type.dtype) in "biufc" else str(value.type)
     if kind(value.type.dtype) not in "biuf" or not value.type.size:
         return str(value.type)
     host = np.asarray(host_of(value)).astype(np.float64)

@@ -182,7 +182,7 @@ class Backend(ABC):
     def numbered(self, program: Program, options: CompileOptions) -> tuple[Executable, str]:
         """A Program compiled now, and kept nowhere, to be profiled: its operations bear the ids of equations, as in the text of
         what the compiler made. Raises `DeviceError` of a back end that has no profiler."""
-        raise DeviceError(f"Platform {self.platform!r} does not say what its operations come from.")
+        raise DeviceError(f"Platform {self.platform!r} does not say what its operations come from. Profile on the CPU.")
 
     @abstractmethod
     def put(self, host: np.ndarray[Any, Any] | np.generic, type: ArrayType, index: int = 0, copy: bool = False) -> Any:

@@ -17,13 +17,15 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, name_of
 from pullback.explorer.deltas import describe_stage
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
+from pullback.explorer.measured import add_profile
 from pullback.explorer.page import page_html
 from pullback.explorer.page_data import PageData
 from pullback.explorer.program_rows import add_stage
 from pullback.explorer.simplified import note_left_out
 from pullback.explorer.stages import ProgramStage, program_stages
 from pullback.explorer.text_rows import add_compiled
-from pullback.explorer.values import add_values
+from pullback.explorer.times import add_times
+from pullback.explorer.values import add_values, call_leaves
 from pullback.program.equation import Equation
 from pullback.program.program import Program, programs_in
 from pullback.transforms.simplify import drop_dead_code
@@ -174,6 +176,7 @@ def explore(
     apply: Apply = "",
     compile: bool = True,
     values: bool = False,
+    profile: bool = False,
     title: str | None = None,
     **kwargs: Any,
 ) -> Explorer:
@@ -188,6 +191,10 @@ def explore(
         compile: whether to compile the result, to show its StableHLO and what XLA makes of that.
         values: whether to run each stage on NumPy, equation by equation, to show ranges, samples, and the first NaN. The
             arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
+        profile: whether to run the compiled result under XLA's profiler, for a flame graph of the time that it takes. The
+            arguments need values then.
+        profile: whether to measure how long the compiled function takes, operation by operation, for a column of times and a
+            flame graph. The arguments need values then.
         title: the heading of the page; by default the function's name.
 
     Returns:
@@ -206,7 +213,7 @@ def explore(
         ('grad(loss)', (f32[4,3],))
     """
     check_callable(fun, "explore")
-    check_flags("explore", compile=compile, values=values)
+    check_flags("explore", compile=compile, values=values, profile=profile)
     if title is not None and not isinstance(title, str):
         raise TypeError(f"explore's title must be a string, but got {title!r}.")
     name = name_of(fun)
@@ -227,6 +234,10 @@ def explore(
         add_values(page, stages, fun, args, kwargs, apply)
     if compile:
         _compiled(page, last)
+    if profile:
+        add_times(page, last, call_leaves(fun, args, kwargs)[0])
+    if profile:
+        add_profile(page, last, fun, args, kwargs)
     for stage in page.data["stages"]:
         stage.pop("inputs", None)
     return Explorer(page.data, {stage.id: stage.program for stage in stages})

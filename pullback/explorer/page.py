@@ -20,6 +20,7 @@ _FOLDER = Path(__file__).parent / "page"
 _FIRST = "main.js"
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const|let|function|class)", re.MULTILINE)
+_COLOUR = re.compile(r"(--[\w-]+): light-dark\(([^,]+),")
 _PLACE = re.compile(r"<!--\{([a-z ]+)\}-->")
 
 
@@ -45,7 +46,7 @@ def page_html(data: dict[str, Any]) -> str:
     parts = {
         # Half of a surrogate pair cannot be written as UTF-8.
         "title": html.escape(str(data.get("title", "pullback explorer")).encode(errors="replace").decode()),
-        "style": _read("page.css"),
+        "style": _style(),
         "script": script,
         "script hash": "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         "data": _embedded(data),
@@ -60,10 +61,17 @@ def _embedded(data: dict[str, Any]) -> str:
         text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ProgramError(
-            f"The data of an explorer page are not JSON: {error}. They are made of objects, lists, texts, finite numbers, "
-            'true, false and null; NaN and infinities are written as texts: "nan", "inf", "-inf".'
+            f"The data of an explorer page are not JSON: {error}. They must be objects, lists, texts, finite numbers, "
+            'true, false and null; NaN and infinities as texts: "nan", "inf", "-inf".'
         ) from error
     return text.replace("</", "<\\/").replace("<!", "\\u003c!")
+
+
+def _style() -> str:
+    """The style sheet; browsers from before 2024, which do not know `light-dark`, show the light colours."""
+    text = _read("page.css")
+    light = "".join(f"{name}: {colour}; " for name, colour in _COLOUR.findall(text))
+    return f"{text}@supports not (color: light-dark(#000, #fff)) {{ :root {{ {light}}} }}\n"
 
 
 def _script() -> str:

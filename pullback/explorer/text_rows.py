@@ -6,14 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from pullback.analysis.hlo import operations_of
 from pullback.engine.compile import numbered_texts
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.words import counted
 from pullback.program.program import Program
 
 _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*?#(\d+)"\("(?:[^"\\]|\\.)*"(?::\d+)*\)\)')
-_OP_NAME = re.compile(r'op_name="((?:[^"\\]|\\.)*)"')
-_ID = re.compile(r"#(\d+)")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _CALLED = re.compile(
     r"(?:calls|body|condition|to_apply|branch_computations|true_computation|false_computation)=\{?([^,}]*(?:, %[\w.\-]+)*)"
@@ -108,7 +107,7 @@ class _Optimized:
             elif line.startswith("  ") and current:
                 self.computations[current].append(line.strip())
         self.shown: set[str] = set()
-        self.parents_of: dict[int, list[Row]] = {}  # by the ids of rows
+        self.operations = operations_of(text)
 
     def entry(self) -> list[Row]:
         return self.rows(self.main, 0)
@@ -127,21 +126,17 @@ class _Optimized:
             shown = [name for name in dict.fromkeys(names) if name in self.computations and name not in self.shown]
             inner = [one for name in shown for one in self.rows(name, depth + 1)]
             value, *read = _NAMED.findall(text)
-            parents = made[value] = self.parents(line, text, inner, [made.get(one, []) for one in read], row)
+            parents = made[value] = self.parents(value, text, [made.get(one, []) for one in read], row)
             if parents:
                 _descend(row, parents)
             if inner:
                 row["span"] = len(inner)
-            self.parents_of[row["id"]] = parents
             found += [row, *inner]
         return found
 
-    def parents(self, line: str, text: str, inner: list[Row], read: list[list[Row]], row: Row) -> list[Row]:
+    def parents(self, name: str, text: str, read: list[list[Row]], row: Row) -> list[Row]:
         """The equations that an operation came from; what is to be said of that becomes the row's note."""
-        ids = [int(number) for name in _OP_NAME.findall(line) for number in _ID.findall(name)[-1:]]
-        parents = {self.origins[id]["id"]: self.origins[id] for id in ids if id in self.origins}
-        if " fusion(" in text or not parents:
-            parents |= {parent["id"]: parent for one in inner for parent in self.parents_of[one["id"]]}
+        parents = [self.origins[id] for id in self.operations[name].equations if id in self.origins]
         if len(parents) > 1:
             row["note"] = f"Merged from {len(parents)} equations."
         elif not parents and _COPYING.search(text) and read and read[0]:
@@ -149,4 +144,4 @@ class _Optimized:
             return read[0]
         elif not parents and not _TRIVIAL.search(text):
             row["note"] = "Unknown: XLA made this, and does not tell for which equation."
-        return [*parents.values()]
+        return parents

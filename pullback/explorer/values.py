@@ -38,7 +38,7 @@ def add_values(
 ) -> None:
     """Note in the rows of each stage that is called what its values are, and on the page where the first NaN is made."""
     called = [stage for stage in stages if stage.called]
-    given, structure = _leaves(function, tuple(args), dict(kwargs))
+    given, structure = call_leaves(function, args, kwargs)
     finding = _first(called[-1], given)
     element = () if finding is None else finding.batch
     calls = _calls(function, given, structure, transformations(apply), element)
@@ -82,14 +82,16 @@ def _data(stats: Stats) -> dict[str, Any]:
     return {**given, "count": found["size"], **({"sample": sample} if sample else {})}
 
 
-def _leaves(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Array], Any]:
-    """The leaves of a call's arguments, and their structure."""
-    trees = kind_of(function)
+def call_leaves(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Array], Any]:
+    """The leaves of a call's arguments, which have values, and their structure."""
+    args, kwargs, trees = tuple(args), dict(kwargs), kind_of(function)
     leaves, structure = trees.flatten((args, kwargs))
     paths = call_paths(function, args, kwargs, trees)
     for leaf, path in zip(leaves, paths):
         if isinstance(leaf, ArrayType):
-            raise LeafError(f"explore(values=True) runs the function, but argument {path} is a type, {leaf}. Pass an array.")
+            raise LeafError(
+                f"explore runs the function for values and times, but argument {path} is a type, {leaf}. Pass an array."
+            )
     return [host_array(array_leaf(leaf, lambda path=path: f"argument {path}")) for leaf, path in zip(leaves, paths)], structure  # type: ignore[misc]
 
 
@@ -155,5 +157,8 @@ def _value(leaf: Any, index: int) -> Array:
                 raise _NoElement
             leaf = leaf.value[index]
         else:
-            raise LeafError(f"explore(values=True): {leaf.owner.describe()} stages the function before its values are known.")
+            raise LeafError(
+                f"explore(values=True): {leaf.owner.describe()} stages the function before its values are known. Leave"
+                " values=True out."
+            )
     return host_array(array_leaf(leaf, lambda: "argument"))

@@ -158,11 +158,16 @@ class Equation:
         while equation is not None:
             made = equation.made
             while made is not None:
-                if made.role:
+                if made.role and not equation._is_moved_by(made):
                     return made.role
                 made = made.within
             equation = equation.origin
         return "primal"
+
+    def _is_moved_by(self, made: Made) -> bool:
+        """Whether the linearization of an operation that holds Programs only took an operation out of one of them, as it is."""
+        holder, origin = made.primitive if made.role == "residual" else None, self.origin
+        return holder is not None and holder.wiring is not None and origin is not None and origin.primitive is self.primitive
 
 
 MAX_DERIVED = 256  # of what is remembered with a Program: its batched forms for as many sizes, for example

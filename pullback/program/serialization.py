@@ -289,9 +289,9 @@ class _Reader(Generic[P]):
             operands = tuple([atom(operand) for operand in entry["inputs"]])
             outputs = tuple([declare(*output) for output in entry["outputs"]])
             equations.append(self.equation(entry, primitive, operands, outputs, params))
-        outputs = [atom(output) for output in data["outputs"]]
+        results = [atom(output) for output in data["outputs"]]
         batches = {variables[number]: frozenset(map(int, axes)) for number, axes in data.get("batch_axes", [])}
-        return self.kind(inputs, equations, outputs, constants, data["name"], batches)
+        return self.kind(inputs, equations, results, constants, data["name"], batches)
 
     def value(self, data: Any, primitive: Primitive) -> Any:
         if not isinstance(data, dict):

@@ -39,20 +39,21 @@ class UsedKeys(dict[Any, tuple[str, Any]]):
     each with what used it.
 
     Attributes:
-        checks: what is told of a key that is used again; without it, that is an error.
+        asks: whether the block that checks (`pb.checking`) decides what is said of a second use; else it is an error.
     """
 
-    __slots__ = ("checks",)
+    __slots__ = ("asks",)
 
-    def __init__(self, checks: Any = None) -> None:
+    def __init__(self, asks: bool = False) -> None:
         super().__init__()
-        self.checks = checks
+        self.asks = asks
 
-    def tell(self, message: str) -> None:
+    def tell(self, error: KeyReuseError) -> None:
         """Say that a key is used again."""
-        if self.checks is None:
-            raise KeyReuseError(message)
-        self.checks.tell("keys", message)
+        checks = current_mode().checks
+        if not self.asks or checks is None:
+            raise error
+        checks.tell("keys", str(error))
 
 
 used_keys: Inherited[UsedKeys | None] = Inherited("pullback_used_keys", None)  # None: nobody watches
@@ -155,11 +156,12 @@ def single_key(key: Any, name: str) -> Array:
         )
     used = used_keys.get()
     if used and (mark := next(filter(used.__contains__, _marks(key)), None)) is not None:
-        used.tell(
+        error = KeyReuseError(
             f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
             f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
             f" pass pb.random.clone(key).{at_user_line()}"
         )
+        used.tell(error)
     return typed
 
 

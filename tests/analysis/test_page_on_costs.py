@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -45,3 +46,23 @@ def test_the_number_of_equations_up_to_which_xla_is_asked() -> None:
     assert f"functions of up to {MOST_EQUATIONS} equations" in PAGE.read_text()
     assert f"no more than {MOST_EQUATIONS} equations" in (pb.cost.__doc__ or "")
     assert f"no more than {MOST_EQUATIONS} equations" in (pb.memory.__doc__ or "")
+
+
+def test_the_data_are_what_the_page_says() -> None:
+    x = pb.ArrayType((4, 4), "float32")
+    page = PAGE.read_text().split("## As data")[1]
+    costs, memory = page.split("| of memory | |")
+    for table, part, lists in (
+        (pb.cost(pb.grad(square), x), costs, ("equations",)),
+        (pb.memory(pb.grad(square), x, donate_argnums=0), memory, ("values", "residuals", "donated")),
+    ):
+        found = json.loads(table.to_json())
+        keys = {*found} - {"format", "version", "name"}
+        keys |= {key for name in lists for key in found[name][0]} - {"name"}
+        keys |= {*found.get("total", {})}
+        said = {*re.findall(r"`(\w+)`", part)}
+        assert keys <= said, keys - said
+
+
+def square(x: Any) -> Any:
+    return pb.numpy.sum(pb.numpy.sin(x @ x) ** 2)

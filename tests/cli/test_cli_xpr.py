@@ -194,7 +194,7 @@ WRONG = {
     "unfinished type": (("model.py:loss", "f32[3", "f32[3]"), ["'f32[3'", "never closed"]),
     "unknown dtype": (("model.py:loss", "float32[3]", "f32[3]"), ["'float32'", "Did you mean 'f32'?"]),
     "dtype without axes": (("model.py:loss", "f32", "f32[3]"), ["A single number is f32[]"]),
-    "two types in one": (("model.py:loss", "f32[3] f32[3]"), ["quoted by itself"]),
+    "two types in one": (("model.py:loss", "f32[3] f32[3]"), ["Quote each type by itself"]),
     "too few types": (("model.py:loss", "f32[3]"), ["(w, x)", "1 type was given", "'x'"]),
     "too many types": (("model.py:loss", *["f32[3]"] * 3), ["(w, x)", "3 types were given"]),
     "odd types for jvp": (("model.py:rows", "f32[3]", "--apply", "jvp"), ["tangents", "1 were given"]),

@@ -74,7 +74,9 @@ class Reader:
         """What a function gives to the names in it."""
         args = function.args  # type: ignore[attr-defined]
         pairs = [*zip(args.args[len(args.args) - len(args.defaults) :], args.defaults), *zip(args.kwonlyargs, args.kw_defaults)]
-        found = {one.arg: [default] for one, default in pairs if isinstance(default, ast.Constant) and default.value}
+        found = {
+            one.arg: [default] for one, default in pairs if isinstance(default, ast.Constant) and " " in str(default.value)
+        }
         for node in ast.walk(function):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
             for target in targets:

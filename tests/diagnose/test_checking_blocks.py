@@ -356,6 +356,28 @@ def test_an_interrupt_leaves_nothing_behind() -> None:
         assert float(pb.jit(lambda x: x + 1.0)(1.0)) == 2.0
 
 
+def test_keys_that_were_used_around_a_block_count_in_it_and_the_other_way_round() -> None:
+    one, two = pb.random.split(KEY)
+    with pytest.raises(pb.errors.KeyReuseError), pb.checking(keys="warn"):
+        pb.random.normal(one)
+        with pb.checking(keys="error"):
+            pb.random.normal(one)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pb.checking(keys="warn"):
+            with pb.checking(keys="error"):
+                pb.random.normal(two)
+            pb.random.normal(two)
+    assert len(seen) == 1
+    with pb.checking(keys="warn"), pb.random.checked_keys(), pytest.raises(pb.errors.KeyReuseError):
+        pb.random.normal(one) + pb.random.normal(one)
+
+
+def test_traced_keys_are_not_held() -> None:
+    f = pb.jit(lambda key: pb.random.normal(key) + pb.random.uniform(pb.random.split(key)[0]))
+    assert len(told(f, KEY, keys="warn", leaks="warn")) == 1  # the reuse, and no leak
+
+
 # ---- purity -----------------------------------------------------------------------------------------------------------
 
 
@@ -600,10 +622,17 @@ FINITE: dict[str, tuple[Callable[[], Any], str | None]] = {
     ),
     "backward, compiled": (
         lambda: pb.jit(pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(x), 0.0)))(0.0),
-        "the trap of where in reverse mode",
+        "safe = pnp.where(x > 0, x, 1.0)",
+    ),
+    "backward, the other branch": (
+        lambda: pb.jit(pb.grad(lambda x: pnp.where(x <= 0, 0.0, pnp.sqrt(x))))(0.0),
+        "safe = pnp.where(x <= 0, 1.0, x)",
     ),
     "inf minus inf": (lambda: pnp.array(pnp.inf) - pnp.inf, "NaN made by sub: sub(inf, inf)."),
     "bfloat16": (lambda: pnp.log(NUMBERS.astype("bfloat16")), "NaN made by log: log(bf16[2] from -1 to 4)."),
+    "float8": (lambda: pnp.array([pnp.inf, 1.0]).astype("float8_e5m2").astype("float16") - pnp.inf, "NaN made by sub"),
+    "float64": (lambda: pnp.log(pnp.array(-1.0, "float64")), "NaN made by log: log(-1.0)."),
+    "bfloat16, 0-d": (lambda: pnp.log(pnp.array(-1.0, "bfloat16")), "NaN made by log: log(-1.0)."),
     "complex": (lambda: pnp.array(0j) / pnp.array(0j), "NaN made by div"),
     "integers": (lambda: pnp.arange(3) * 2, None),
     "no elements": (lambda: pnp.log(pnp.zeros(0)), None),

@@ -34,6 +34,21 @@ class off(Rules):
         return off(*args), axes[0]
 
 
+@primitive
+class slightly(Rules):
+    """x; compiled code makes it larger by a millionth."""
+
+    def result_type(x: Any) -> Any:
+        return x
+
+    def evaluate(x: Any) -> Any:
+        return x
+
+    def lower(write: Any, x: Any) -> Any:
+        more = write.broadcast(write.constant(np.asarray(1 + 1e-6, x.dtype)), x.shape)
+        return write.elementwise("stablehlo.multiply", x, more)
+
+
 def compared(function: Any, *args: Any, **options: Any) -> Any:
     return pb.replay(function, *[pnp.asarray(x) for x in args], compare=True, **options).comparison
 
@@ -83,19 +98,52 @@ def test_loops_in_loops_have_a_step_each() -> None:
     assert compared(f, V(0)).first.steps == (1, 1)
 
 
-def test_what_is_called_is_compared_and_branches_by_their_results() -> None:
+def test_what_is_called_is_compared_and_so_is_the_branch_that_is_taken() -> None:
     def f(x: Any) -> Any:
         y = pb.jit(lambda x: off(x) * 2.0)(x)
-        return pb.lax.cond(y > 0, lambda y: off(y) * off(y) + 1.0, lambda y: y, y)
+        return pb.lax.cond(y > 0, lambda y: y - 1.0, lambda y: pnp.sum(off(-y) * pnp.ones(2)), y)
 
-    found = compared(f, V(1.5))
-    assert found.first.equation.primitive.name == "cond" and found.skipped == 4
     assert compared(f, V(3.0)).first.equation.primitive is off
+    found = compared(f, V(-1.5))
+    assert found.first.equation.primitive is off and "off(-y)" in str(found) and found.skipped == 0
+    assert not compared(f, V(1.5))
 
 
-def test_a_loop_of_unknown_length_is_compared_by_its_result() -> None:
-    found = compared(lambda x: pb.lax.while_loop(lambda c: c < 4.0, lambda c: off(c) + 1.0, x), V(1.0))
-    assert found.first.equation.primitive.name == "while_loop" and "loops of unknown length" in str(found)
+def test_branches_in_loops_and_keys_in_branches() -> None:
+    def f(x: Any, key: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            def even(c: Any) -> Any:
+                return c + pb.random.normal(pb.random.fold_in(key, 1)) * 0.0
+
+            return pb.lax.cond(y == 2.0, lambda c: c + off(c * 0.0 + 3.0), even, c), None
+
+        return pb.lax.scan(step, x, V([1, 5, 2, 2]))[0]
+
+    found = compared(f, V(0.0), pb.random.key(0))
+    assert found.first.equation.primitive is off and found.first.steps == (2,)
+
+
+def test_a_loop_of_unknown_length_is_compared_step_by_step() -> None:
+    def f(x: Any) -> Any:
+        return pb.lax.while_loop(lambda c: c < 4.5, lambda c: off(c) + 1.0, x)
+
+    found = compared(f, V(1.0))
+    assert found.first.equation.primitive is off and found.first.steps == (2,)
+    assert found.skipped == 1  # the test
+    twice = compared(lambda x: f(x) - f(x) + f(x * 0.0 - 1.25), V(9.0))
+    assert not twice and twice.skipped == 3
+
+
+def test_a_loop_of_unknown_length_in_another_is_compared_by_its_result() -> None:
+    def f(x: Any) -> Any:
+        def inner(c: Any, y: Any) -> Any:
+            return pb.lax.while_loop(lambda c: c < y, lambda c: off(c) + 1.0, c), None
+
+        return pb.lax.scan(inner, x, V([2.5, 4.5]))[0]
+
+    found = compared(f, V(1.0))
+    assert found.first.equation.primitive.name == "while_loop" and found.first.steps == (1,)
+    assert "in loops of unknown length not" in str(found) and found.skipped == 3
 
 
 def test_nan_in_one_of_them_is_a_difference_and_in_both_is_none() -> None:
@@ -112,6 +160,32 @@ def test_the_tolerance_is_part_of_the_largest_element() -> None:
     assert compared(f, V([3, 100])).first is not None
     assert compared(f, V([3, 100]), tolerance=0.01).first is None
     assert compared(f, V([3, 100]), tolerance=0.001).first.error == pytest.approx(0.005)
+
+
+def test_rounding_that_grows_is_told_from_an_operation_that_differs() -> None:
+    found = compared(lambda x: (slightly(x) - 0.99999) * 2.0, V(1.0))
+    assert found and found.first is None and found.grown.equation.primitive.name == "sub"
+    assert "rounding grows" in str(found) and "sub" in str(found)
+    found = compared(lambda x: off((slightly(x) - 0.99999) * 0.0 + 3.0), V(1.0))
+    assert found.first.equation.primitive is off and found.grown is None
+    assert (found.first.replayed, found.first.compiled) == ("3.0", "3.5")
+
+
+def test_a_sum_of_what_cancels_is_no_difference() -> None:
+    x = np.random.default_rng(0).normal(size=1000).astype("f4")
+    found = compared(lambda x: pnp.sum(x) - pnp.sum(pnp.sort(x)), x)
+    assert found.first is None
+
+
+def test_within_loops_operands_are_those_of_the_step() -> None:
+    def f(x: Any, w: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            return (slightly(c) - 0.99999) * w + y, c
+
+        return pb.lax.scan(step, x, V([1.0, 1.0, 1.0]))[0]
+
+    found = compared(f, V(1.0), V(100.0))
+    assert found.first is None and found.grown.equation.primitive.name == "sub" and found.grown.steps == (0,)
 
 
 OTHERS: dict[str, tuple[Any, tuple[Any, ...]]] = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -300,6 +302,43 @@ def test_inside_a_traced_function_it_runs_on_what_is_known() -> None:
     f(1.0)
     assert seen == [float(pnp.sin(0.5))]
     assert len(pb.xpr(f, 1.0).equations) <= 1
+
+
+def test_places_that_are_made_inside() -> None:
+    def f(x: Any) -> Any:
+        total = pb.new_ref(pnp.zeros(2))
+
+        def body(_: Any, c: Any) -> Any:
+            total[...] = total[...] + c
+            return c * 2.0
+
+        pb.lax.fori_loop(0, 3, body, x)
+        return total[...]
+
+    assert np.asarray(pb.replay(f, pnp.asarray(V), compare=True).result).tolist() == [3.5, -10.5]
+
+
+ON_DEVICES = """
+import numpy as np, pullback as pb, pullback.numpy as pnp
+mesh = pb.make_mesh((4,), ("d",))
+x = pb.device_put(pnp.arange(8.0), pb.NamedSharding(mesh, pb.P("d")))
+def f(x):
+    total = pb.shard_map(lambda y: pb.lax.psum(y * 2.0, "d"), mesh=mesh, in_specs=pb.P("d"), out_specs=pb.P())(x)
+    return pnp.sum(total * pnp.sum(x))
+for apply in ("", "grad,jit"):
+    run = pb.replay(f, x, apply=apply, compare=True)
+    expected = pb.api.applied.apply_transformations(f, apply)(x)
+    assert np.array_equal(np.asarray(run.result), np.asarray(expected)) and not run.comparison, run
+assert pb.find_nan(f, x) is None
+on_third = pb.device_put(pnp.arange(8.0), pb.devices()[2])
+assert not pb.replay(pnp.sin, on_third, compare=True).comparison
+"""
+
+
+def test_arrays_on_devices() -> None:
+    environment = {**os.environ, "PULLBACK_CPU_DEVICES": "4"}
+    done = subprocess.run([sys.executable, "-W", "error", "-c", ON_DEVICES], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_callbacks_run_in_order() -> None:

@@ -28,6 +28,8 @@ FLAGS = [
 ]  # fmt: skip
 CODES = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 READY = "window.explorer && window.explorer.ready && document.readyState === 'complete'"
+# What the browser answers where the page that was asked has been left for another one.
+LEFT = ("Inspected target navigated", "Execution context was destroyed", "Promise was collected", "Cannot find context")
 LONGEST_WAIT = 60.0  # seconds, after which a browser that does not answer is broken
 
 
@@ -170,7 +172,18 @@ class Browser:
         """Opens a page at a state of its address, and waits until it says that it is ready."""
         self.command("Page.navigate", url="about:blank")
         self.command("Page.navigate", url=page.resolve().as_uri() + state)
-        self.js(f"new Promise(done => {{ const look = () => {READY} ? done() : setTimeout(look, 5); look(); }})")
+        self.wait_for(READY)
+
+    def wait_for(self, condition: str) -> None:
+        """Waits until an expression holds, also while the page that would say so is still being opened."""
+        look = f"new Promise(done => {{ const look = () => {condition} ? done(true) : setTimeout(look, 5); look(); }})"
+        while True:
+            try:
+                if self.js(look):
+                    return
+            except RuntimeError as error:
+                if not any(part in str(error) for part in LEFT):
+                    raise
 
     def js(self, expression: str) -> Any:
         """The value of an expression, awaited if it is a promise."""

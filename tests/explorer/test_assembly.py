@@ -68,6 +68,14 @@ def test_it_is_one_file_that_asks_for_nothing() -> None:
     assert json.loads(reader.data) == small()
 
 
+def test_older_browsers_show_the_light_colours() -> None:
+    style = page_html(small()).split("<style>")[1].split("</style>")[0]
+    sheet, fallback = style.split("@supports not (color: light-dark(#000, #fff))")
+    colours = dict(re.findall(r"(--[\w-]+): light-dark\((#\w+), #\w+\);", sheet))
+    assert len(colours) >= 20 and sheet.count("light-dark(") == len(colours)
+    assert dict(re.findall(r"(--[\w-]+): (#\w+);", fallback)) == colours
+
+
 HOSTILE = [
     "</script><script>window.hacked = 1</script>", "<!-- <script>", "<!--{script}-->", "]]>", "\u2028\u2029\x00\x7f",
     "\ud800 alone",
@@ -104,7 +112,7 @@ def test_what_is_not_json_is_refused(value: Any, message: str) -> None:
 def test_a_module_is_one_idea(name: str) -> None:
     text = MODULES[name]
     assert text.startswith("/** "), "it says what it is for"
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 240
     assert "</" + "script" not in text and "<!--" not in text and "\r" not in text
     assert not re.search(r"\bfetch\(|XMLHttpRequest|localStorage|eval\(|document\.write|console\.", text)
     assert max(map(len, text.splitlines())) <= 128
@@ -122,6 +130,20 @@ def test_modules_import_what_others_export_and_they_use(name: str) -> None:
         assert imported <= exported, f"{name}: {imported - exported} of {other}"
         body = IMPORT.sub("", MODULES[name])
         assert [found for found in imported if not re.search(rf"\b{found}\b", body)] == []
+
+
+def test_nothing_is_exported_or_defined_in_vain() -> None:
+    imported = {found.strip() for text in MODULES.values() for names, _ in IMPORT.findall(text) for found in names.split(",")}
+    exported = {name for text in MODULES.values() for name in re.findall(r"^export \w+ (\w+)", text, re.MULTILINE)}
+    assert exported - imported == set()
+    everything = "".join(MODULES.values())
+    assert [
+        name for text in MODULES.values() for name in names_of(text) if len(re.findall(rf"\b{name}\b", everything)) < 2
+    ] == []
+    style = re.sub(r"\{[^}]*\}", "", (FOLDER / "page.css").read_text())
+    used = everything + (FOLDER / "page.html").read_text()
+    classes = {name for name in re.findall(r"\.([a-z][\w-]*)", style) if not name.startswith("is-")}  # roles
+    assert [name for name in classes if not re.search(rf"\b{name}\b", used)] == []
 
 
 def test_modules_share_one_scope_without_a_clash() -> None:

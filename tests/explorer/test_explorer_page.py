@@ -589,6 +589,13 @@ def test_the_address_brings_everything_back(show: Show) -> None:
     assert "theme" not in browser.js("location.hash")  # light is what the system prefers here
     browser.open(browser.path, state)
     assert browser.js("location.hash") == state
+    browser.js("location.hash = '#panes=source,vmap&at=404'")  # a link to another state of the page that is open
+    browser.settle()
+    assert (panes(browser), kept(browser)) == (["source", "vmap"], 404)
+    assert (browser.text("#names"), browser.js("document.querySelector('#metric').value")) == ("Names: printed", "flops")
+    browser.js("location.hash = '#panes=source&figures=nonsense'")
+    browser.settle()
+    assert (panes(browser), kept(browser)) == (["source"], None)
 
 
 def test_the_strip_shows_memory_and_scrolls(show: Show) -> None:

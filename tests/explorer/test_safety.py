@@ -236,10 +236,8 @@ def test_in_a_notebook(show: Show, browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     path.write_text(f'<!doctype html><iframe id="cell" style="width:900px;height:420px" srcdoc="{html.escape(page)}"></iframe>')
     browser.command("Page.navigate", url=path.as_uri())
-    frame = "document.querySelector('#cell').contentWindow"
-    browser.js(
-        f"new Promise(done => {{ const look = () => {frame}?.explorer?.ready ? done(0) : setTimeout(look, 5); look(); }})"
-    )
+    frame = "document.querySelector('#cell')?.contentWindow"
+    browser.wait_for(f"{frame}?.explorer?.ready")
     inside = f"{frame}.document"
     assert browser.js(f"[...{inside}.querySelectorAll('.pane')].map(pane => pane.dataset.stage)") == ["source", "vmap"]
     assert browser.js(f"getComputedStyle({inside}.querySelector('#legend')).display") == "none"

@@ -239,7 +239,7 @@ def with_source(source):
         ),
         (changed(outputs=[9]), "Variable 9 of Program double is used before it is defined"),
         (changed(inputs=[[0, "f32[]"], [0, "f32[]"]]), "Variable 0 of Program double is defined twice"),
-        (changed(inputs=[[0, "g32[]"]]), "'g32[]' is not a type, as f32[3,5] is"),
+        (changed(inputs=[[0, "g32[]"]]), "'g32[]' is not a type. Write it as f32[3,5]"),
         (changed(constants=[[7, "f32[]", {"type": "f32[]", "base64": "AA=="}]]), "these are 1 bytes, but f32[] takes 4"),
         (equation(primitive="mull"), "There is no primitive 'mull' among those given"),
         (equation(params={"p": {"set": []}}), "A parameter of mul is written as 'set', which version 2 does not know"),

@@ -260,3 +260,20 @@ def test_a_rule_names_the_primitive_whose_it_is():
     for mine, read in zip(program.equations, again.equations, strict=True):
         named = [None if one.made is None else (*one.made[:3], str(one.made.primitive)) for one in (mine, read)]
         assert named[0] == named[1]
+
+
+def test_what_a_loop_computes_once_before_its_steps_is_the_users_own():
+    """The linearization of a scan takes what no step changes out of the body; that makes no residual of it."""
+
+    def f(w, xs):
+        def step(carry, x):
+            return pnp.tanh(carry * (w[0] * 2.0) + x), None
+
+        return lax.scan(step, 0.0, xs)[0]
+
+    program = pb.xpr(pb.grad(f), np.ones(3, "float32"), np.ones(5, "float32"))
+    roles = {(one.primitive.name, one.role) for one in program.equations}
+    assert ("slice", "primal") in roles and ("mul", "primal") in roles
+    (forward,) = [one for one in program.equations if one.primitive.name == "scan" and one.role == "primal"]
+    (body,) = programs_in(forward.params)
+    assert ("sech_squared", "residual") in {(one.primitive.name, one.role) for one in body.equations}

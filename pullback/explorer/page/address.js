@@ -1,6 +1,6 @@
 /** The address keeps what is open and chosen, so that a page can be linked to: `#panes=base,grad&at=219&theme=dark`. */
 
-import { METRICS } from "./costs.js";
+import { metricsThere } from "./costs.js";
 import { model } from "./model.js";
 import { state } from "./state.js";
 import { chosenTheme } from "./theme.js";
@@ -31,7 +31,7 @@ export function asked(stages) {
     panes: [...new Set(ids("panes"))],
     graphs: ids("graph"),
     place: said.has("at") && place !== undefined ? place : null,
-    metric: said.get("figures") in METRICS ? said.get("figures") : null,
+    metric: metricsThere().includes(said.get("figures")) ? said.get("figures") : null,
     maths: said.get("names") === "maths",
     theme: ["light", "dark"].includes(said.get("theme")) ? said.get("theme") : null,
   };

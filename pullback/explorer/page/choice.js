@@ -12,7 +12,7 @@ const keepListeners = [];
 /** Called when what is kept changes. */
 export const onKeep = (listener) => keepListeners.push(listener);
 
-export const shownTarget = () => state.kept || state.pointed;
+const shownTarget = () => state.kept || state.pointed;
 
 function showTarget() {
   const target = shownTarget();

@@ -3,14 +3,14 @@
 import { FoldedRows } from "./folding.js";
 import { layOut } from "./layers.js";
 import { HERE, NEAR } from "./relations.js";
-import { codeHtml, plainText, roleClass, spokenText } from "./rows.js";
+import { edgesOf, labelOf, nodesOf } from "./nodes.js";
+import { plainText, roleClass, spokenText } from "./rows.js";
 import { later, state } from "./state.js";
-import { foreignNames } from "./syntax.js";
 import { rowTarget } from "./targets.js";
-import { classes, escaped, grouped, plural, tag } from "./text.js";
+import { classes, escaped, grouped, tag } from "./text.js";
 
-export const MOST_NODES = 150;
-const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, longest: 26, firstLine: 15.5, secondLine: 29 };
+const MOST_NODES = 150;
+const NODE = { height: 36, letter: 7.3, padding: 22, least: 46, firstLine: 15.5, secondLine: 29 };
 const GAPS = { across: 14, down: 30, bend: 6 };
 const MARGIN_AROUND = 14;
 const FEW_ARGUMENTS = 12;
@@ -130,8 +130,8 @@ export class GraphView extends FoldedRows {
 
   draw() {
     const labels = this.nodes.map((slot) => labelOf(this.stage, this.visible[slot]));
-    const sizes = labels.map(({ above, below }) => ({
-      width: Math.max(NODE.least, Math.max(above.length, below.length * 0.92) * NODE.letter + NODE.padding),
+    const sizes = labels.map(({ does, makes }) => ({
+      width: Math.max(NODE.least, Math.max(does.length, makes.length * 0.92) * NODE.letter + NODE.padding),
       height: NODE.height,
     }));
     this.edges = edgesOf(this.stage, this);
@@ -178,89 +178,11 @@ export class GraphView extends FoldedRows {
     const parts = [
       tag("title", {}, escaped(plainText(this.stage, row))),
       tag("rect", { width: size.width.toFixed(1), height: size.height, rx: 7 }),
-      tag("text", { class: "above", x: middle, y: NODE.firstLine }, escaped(label.above)),
-      tag("text", { class: "below", x: middle, y: NODE.secondLine }, escaped(label.below)),
+      tag("text", { class: "above", x: middle, y: NODE.firstLine }, escaped(label.does)),
+      tag("text", { class: "below", x: middle, y: NODE.secondLine }, escaped(label.makes)),
     ];
     return tag("g", attributes, parts.join(""));
   }
-}
-
-/** The slots that become nodes: all rows but open headings, source text, and lines of text that compute nothing. */
-function nodesOf(stage, visible) {
-  const nodes = [];
-  visible.forEach((index, slot) => {
-    const row = stage.rows[index];
-    const folded = row.span && stage.closed[index];
-    if (row.text !== undefined ? foreignNames(row.text).defined || /\breturn\b/.test(row.text) : !row.head || folded)
-      nodes.push(slot);
-  });
-  return nodes;
-}
-
-function clipped(text) {
-  return text.length > NODE.longest ? `${text.slice(0, NODE.longest - 1)}…` : text;
-}
-
-function labelOf(stage, index) {
-  const row = stage.rows[index];
-  const typed = (row.out || []).map((variable) => stage.vars[variable]);
-  const type = typed.length === 1 ? String(typed[0][1]) : typed.length ? `${typed.length} values` : "";
-  const names = plainNames(stage, row);
-  if (row.text !== undefined) {
-    const operation = new DOMParser().parseFromString(codeHtml(stage, row, null), "text/html").querySelector(".operation");
-    return {
-      above: operation ? clipped(operation.textContent) : "return",
-      below: clipped(foreignNames(row.text).defined || ""),
-    };
-  }
-  if (row.head)
-    return {
-      above: clipped((row.count ? `×${row.count} ` : "") + row.label),
-      below: stage.equations[index] ? plural(stage.equations[index], "equation") : "folded",
-    };
-  if (row.arg !== undefined) return { above: clipped(row.arg || "input"), below: clipped(`${names} ${type}`) };
-  if (row.ret)
-    return {
-      above: "results",
-      below: clipped(row.ret.length > 3 ? plural(row.ret.length, "value") : plainText(stage, row).slice(3)),
-    };
-  return { above: clipped(row.op + (row.trips ? ` ×${row.trips}` : "")), below: clipped(`${names} ${type}`) };
-}
-
-const plainNames = (stage, row) => (row.out ? plainText(stage, { ret: row.out.slice(0, 1) }).slice(3) : "");
-
-/** Who uses whose result, as [node, node, whether the second is inside the first]. */
-function edgesOf(stage, view) {
-  const edges = new Map();
-  const { nodes, nodeAt, visible } = view;
-  const join = (from, to, inside) => {
-    if (from === undefined || to === undefined || nodes[from] >= nodes[to]) return;
-    edges.set(`${from} ${to}`, [from, to, inside]);
-  };
-  const textMaker = new Map();
-  nodes.forEach((slot, node) => {
-    const index = visible[slot];
-    const end = stage.closed[index] ? index + stage.span(index) : index;
-    for (let held = index; held <= end; held++) {
-      const row = stage.rows[held];
-      for (const atom of [...(row.in || []), ...(row.ret || [])]) {
-        const maker = typeof atom === "number" ? stage.makerOf[atom] : -1;
-        if (maker >= 0 && (maker < index || maker > end)) join(nodeAt.get(view.slotOfIndex(maker)), node, false);
-      }
-      if (row.text === undefined) continue;
-      const { defined, used } = foreignNames(row.text);
-      for (const name of used) join(textMaker.get(name), node, false);
-      if (defined) textMaker.set(defined, node);
-    }
-    // The inputs of a body that is open hang on the equation that holds it.
-    const row = stage.rows[index];
-    const holder = stage.parent[index];
-    if (row.arg === undefined || holder < 0) return;
-    let equation = holder;
-    while (equation >= 0 && stage.rows[equation].op === undefined) equation = stage.parent[equation];
-    if (equation >= 0) join(nodeAt.get(view.slotOfIndex(equation)), node, true);
-  });
-  return [...edges.values()];
 }
 
 /** A smooth line down through some points. */

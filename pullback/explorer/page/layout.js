@@ -46,7 +46,7 @@ export function openPanes(ids) {
   arrange();
 }
 
-export function arrange() {
+function arrange() {
   for (const pane of state.panes) element("panes").append(pane.box);
   searchAgain();
   tellLayout();

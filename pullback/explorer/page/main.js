@@ -1,7 +1,7 @@
 /** Opens the page. */
 
 import { asked, isEmbedded, remember } from "./address.js";
-import { onKeep } from "./choice.js";
+import { letGo, onKeep } from "./choice.js";
 import { costStage } from "./costs.js";
 import { readData } from "./data.js";
 import { followDivider } from "./divider.js";
@@ -35,6 +35,18 @@ function firstPanes() {
   return chosen.sort((a, b) => stages.indexOf(a) - stages.indexOf(b));
 }
 
+/** Shows what the address asks for. */
+function followAddress() {
+  const wanted = asked(stagesShown());
+  if (state.kept) letGo();
+  setTheme(wanted.theme || model.data.theme || null);
+  openPanes(wanted.panes.length ? wanted.panes : firstPanes());
+  setMetric(wanted.metric || "flops");
+  setMaths(wanted.maths);
+  for (const id of wanted.graphs) if (paneOf(id)) paneOf(id).toggleGraph();
+  if (wanted.place !== null) go(wanted.place);
+}
+
 function open() {
   const data = readData(element("data").textContent);
   buildModel(data);
@@ -43,20 +55,14 @@ function open() {
   model.flame = flameStage();
   state.embedded = isEmbedded(data);
   document.documentElement.classList.toggle("embedded", state.embedded);
-  const wanted = asked(stagesShown());
-  setTheme(wanted.theme || data.theme || null);
   writeTop();
   writeLegend();
   describe(null);
   onDraw(() => state.panes.forEach((pane) => pane.view.render()));
   onDraw(drawLinks);
-  openPanes(wanted.panes.length ? wanted.panes : firstPanes());
-  if (wanted.metric) setMetric(wanted.metric);
-  if (wanted.maths) setMaths(true);
-  for (const id of wanted.graphs) if (paneOf(id)) paneOf(id).toggleGraph();
-  if (wanted.place !== null) go(wanted.place);
-  // From here on the address follows.
-  for (const follow of [onLayout, onKeep, onSetting]) follow(remember);
+  followAddress();
+  addEventListener("hashchange", followAddress); // a link to another state of this page
+  for (const follow of [onLayout, onKeep, onSetting]) follow(remember); // from here on the address follows
   element("details").addEventListener("click", (event) => {
     const button = event.target.closest("[data-go]");
     if (button) go(Number(button.dataset.go));

@@ -30,7 +30,7 @@ const isTangent = (row) => row !== undefined && (row.role === "tangent" || (row.
 const roleOf = (row) => (isTangent(row) ? "tangent" : row.role);
 
 /** Of a stage's variables, the names as mathematics; made when they are first asked for. */
-export function mathNames(stage) {
+function mathNames(stage) {
   if (stage.mathNames) return stage.mathNames;
   const names = (stage.mathNames = stage.vars.map(([name]) => String(name)));
   if (stage.id === "base") return names;

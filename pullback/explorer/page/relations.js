@@ -7,7 +7,7 @@ import { model } from "./model.js";
 
 export const HERE = 4; // the thing itself
 export const NEAR = 3; // its ancestors and descendants
-export const KIN = 2; // what else came from the same equation
+const KIN = 2; // what else came from the same equation
 
 const MOST_ROOTS = 40; // of one thing; with more of them everything would be kin
 const MOST_STARTS = 4000;

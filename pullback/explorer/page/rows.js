@@ -32,7 +32,7 @@ const IN_THE_TYPE = new Set([
   "weak",
 ]);
 
-export const TRIANGLE = '<svg viewBox="0 0 8 8" aria-hidden="true"><path d="M2 .6 6.4 4 2 7.4z" fill="currentColor"/></svg>';
+const TRIANGLE = '<svg viewBox="0 0 8 8" aria-hidden="true"><path d="M2 .6 6.4 4 2 7.4z" fill="currentColor"/></svg>';
 
 export const parametersText = (row) => (row.params || []).map(([name, value]) => `${name}=${value}`).join(", ");
 
@@ -80,7 +80,7 @@ function atomHtml(stage, atom, on, kept) {
 const atomsHtml = (stage, atoms, on) => atoms.map((atom) => atomHtml(stage, atom, on)).join(" ");
 
 /** @param on the variable under the mouse */
-export function codeHtml(stage, row, on) {
+function codeHtml(stage, row, on) {
   if (row.text !== undefined) return stage.kind === "source" ? python(row.text) : foreign(row.text.trimStart(), on);
   if (row.arg !== undefined) return `${resultsHtml(stage, row, row.out, on)} ${span("quiet", escaped(row.arg || "input"))}`;
   if (row.ret) return `${span("name quiet", "in")} ${atomsHtml(stage, row.ret, on)}`;
@@ -106,7 +106,7 @@ function tellingParameters(row) {
 }
 
 /** `f32[32,10]`, with its batch axes set apart from the others. */
-export function typeHtml([, type, batchAxes]) {
+function typeHtml([, type, batchAxes]) {
   const text = String(type);
   const open = text.indexOf("[");
   const close = text.lastIndexOf("]");

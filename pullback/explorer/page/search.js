@@ -6,7 +6,7 @@ import { announce, element, later, state } from "./state.js";
 import { brief, grouped, plural } from "./text.js";
 import { hasInfinity, hasNan } from "./values.js";
 
-export const FILTERS = {
+const FILTERS = {
   kept: (row) => row.kept,
   noted: (row) => row.note,
   donated: (row) => row.donated,

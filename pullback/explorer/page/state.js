@@ -18,7 +18,7 @@ export function onDraw(draw) {
   drawers.push(draw);
 }
 
-export function drawNow() {
+function drawNow() {
   for (const draw of drawers) draw();
 }
 

@@ -88,12 +88,12 @@ export function foreign(text, on) {
   );
 }
 
-/** The name that a line of foreign text defines, and those that it uses. */
-export function foreignNames(text) {
-  const names = [...text.matchAll(FOREIGN)].map((match) => match.groups.name).filter((name) => name && name.startsWith("%"));
+/** Of a line of foreign text, the name that it defines, those that it uses, and its operation. */
+export function foreignParts(text) {
+  const groups = [...text.matchAll(FOREIGN)].map((match) => match.groups);
+  const names = groups.map(({ name }) => name).filter((name) => name && name.startsWith("%"));
+  const plain = names.map((name) => name.split("#")[0]);
+  const operation = groups.map((group) => group.operation || group.step).find(Boolean) || null;
   const defines = /^\s*(?:ROOT\s+)?%[\w.\-#]+(?::\d+)?\s*=/.test(text);
-  return {
-    defined: defines ? names[0].split("#")[0] : null,
-    used: (defines ? names.slice(1) : names).map((name) => name.split("#")[0]),
-  };
+  return { defined: defines ? plain[0] : null, used: defines ? plain.slice(1) : plain, operation };
 }

@@ -8,7 +8,7 @@ export const colour = {};
 const root = document.documentElement;
 const prefersDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 
-export function readColours() {
+function readColours() {
   const probe = document.body.appendChild(document.createElement("i"));
   for (const name of [...ROLES, "glow", "soft", "find", "ink"]) {
     probe.style.color = `var(--${name})`;

@@ -3,7 +3,7 @@
 import { escaped, grouped, span, tag, valueText } from "./text.js";
 
 /** Of a row with several results, one summary each; null where there is none. */
-export const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
+const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
 export const hasNan = (row) => valuesOf(row).some((value) => value.nan > 0);
 export const hasInfinity = (row) => valuesOf(row).some((value) => value.inf > 0);
 
