@@ -10,7 +10,7 @@ from pullback.api.functions import Function, check_flags
 from pullback.core.source import api_boundary
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
-from pullback.diagnose.debugger import Debugging, stops_for
+from pullback.diagnose.debugger import NAN, Debugging, stops_for
 from pullback.diagnose.program import staged
 from pullback.diagnose.recording import Caught, Recorded, Recording, Watch, equation_line
 from pullback.diagnose.walk import Visitor, walk
@@ -119,7 +119,7 @@ def replay(
         args, kwargs: what to call it with, or what is made of it by `apply`.
         apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         stop_at: lines of the user's at which to stop in the debugger, as a number, as `"model.py:12"`, or several of them;
-            "caught" stops where `watch` or `limits` catch something.
+            "nan" stops where a NaN is made, "caught" also where `watch` or `limits` catch something.
         watch: `(equation, values)` -> whether to catch it. limits: a pair; values outside are caught, NaN too.
         show: whether to print each equation as it runs.
         compare: whether to compare with compiled code, and name the first equation that differs.
@@ -148,9 +148,10 @@ def replay(
     visitor: Visitor
     visitor = recording = Recording(print if show else None, watch, bounds)
     if stop_at is not None:
-        stops, caught = stops_for(call.program, stop_at)
+        stops, words = stops_for(call.program, stop_at)
         visitor = debugging = Debugging(recording, stops, fun, args, debugger)
-        recording.tell = debugging.stop_here if caught else None
+        recording.nan = NAN in words
+        recording.tell = debugging.stop_here if words else None
     outs = walk(call.program, call.leaves, visitor)
     visitor.ended()
     comparison = compared(call.program, call.leaves, outs, tolerance) if compare else None

@@ -135,6 +135,18 @@ def test_it_stops_at_what_is_caught() -> None:
     assert "outside -2.0 .. 2.0: #" in text and "-> y = h * SCALE" in text
 
 
+def test_it_stops_where_a_nan_is_made() -> None:
+    def f(x: Any) -> Any:
+        y = pnp.log(x)
+        z = y - 1.0
+        return pnp.sum(z * pnp.sqrt(z))
+
+    text = session("p y\nc\np z\nc\n", f, (pnp.array([-1.0, 1.0]),), stop_at="nan")
+    assert text.count("NaN is made") == 1 and "-> y = pnp.log(x)" in text and "[nan  0.]" in text
+    text = session("c\n", f, (pnp.array([5.0]),), stop_at=["nan", line("z = y - 1.0")])
+    assert "NaN is made" not in text and "-> z = y - 1.0" in text
+
+
 def test_a_line_of_a_caller_stops_once_for_all_that_it_calls() -> None:
     text = session("p h\nc\n", stop_at=line("h = layer(w, x)"))
     assert text.count("this line has run") == 1 and "dot_general" in text and "tanh" in text

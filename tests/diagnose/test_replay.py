@@ -61,6 +61,21 @@ def test_random_programs_under_random_stacks(number: int) -> None:
         np.testing.assert_allclose(pb.replay(jitted, x).result, jitted(x), rtol=1e-6 if x.dtype == "float32" else 1e-12)
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", range(60, 1000))
+def test_random_programs_campaign(number: int) -> None:
+    case = random_cases.draw(5, number)
+    with pb.default_bits(64):
+        function, x = random_cases.stacked(Eager(), case), pnp.asarray(case.x)
+        try:
+            expected = function(x)
+        except pb.errors.GradientError:  # of a function without such a derivative
+            with pytest.raises(pb.errors.GradientError):
+                pb.replay(function, x)
+            return
+        same(pb.replay(function, x).result, expected)
+
+
 def newton(x: Any) -> Any:
     def solve(f: Any, guess: Any) -> Any:
         return pb.lax.fori_loop(0, 20, lambda _, y: y - f(y) / pb.grad(f)(y), guess)
@@ -257,8 +272,13 @@ def test_only_so_much_is_kept_of_what_is_caught() -> None:
 
 
 def test_what_a_watch_raises_comes_out() -> None:
-    with pytest.raises(ZeroDivisionError):
-        pb.replay(pnp.sin, 1.0, watch=lambda *_: 1 / 0)
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for watch, error in ((lambda *_: 1 / 0, ZeroDivisionError), (interrupt, KeyboardInterrupt)):
+        with pytest.raises(error):
+            pb.replay(lambda x: pb.lax.fori_loop(0, 3, lambda i, y: y * 2.0, x), 1.0, watch=watch)
+        assert float(pb.jit(pnp.sin)(0.5)) == pytest.approx(np.sin(0.5))
 
 
 # ---- what is wrong ----------------------------------------------------------------------------------------------------------
