@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from random_programs import CLASSES, PRIMITIVES, programs
 
@@ -71,6 +71,9 @@ def test_what_is_taken_out_is_all_that_is_gone(data: Any) -> None:
     if not idle:
         return
     gone = data.draw(st.sampled_from(idle))
+    own = program.equations[gone]
+    twins = [one for one in program.equations if one.primitive is own.primitive and len(one.inputs) == len(own.inputs)]
+    assume(len(twins) == 1)  # of two that may compute the same it cannot be told which one is gone
     kept = [one for i, one in enumerate(program.equations) if i != gone]
     shorter = Program(program.inputs, kept, program.outputs, program.constants, program.name)
     again = Program.from_json(shorter.to_json(), PRIMITIVES, CLASSES)
