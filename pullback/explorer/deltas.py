@@ -64,9 +64,14 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     roles = Counter([row["role"] for row in rows])
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    told = f"grad added {counted(len(rows) - before['count'], 'equation')}" if len(rows) > before["count"] else "grad"
+    added = roles["cotangent"] + roles["residual"]
+    left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
+    unneeded = (
+        f" {counted(left, 'equation')} of the function's own {'is' if left == 1 else 'are'} not needed." if left > 0 else ""
+    )
     return [
-        f"{told}: {roles['cotangent']} run backward, {roles['residual']} only make what these need; {_more(made, before)}.",
+        f"grad added {counted(added, 'equation')}: {roles['cotangent']} run backward, {roles['residual']} only make what these"
+        f" need; {_more(made, before)}.{unneeded}",
         f"{sized(waiting)} wait for the backward pass at most.",
     ]
 

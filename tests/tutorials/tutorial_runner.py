@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-OTHERS = ("README.md", "four-questions.md", "sharp-bits.md")
+OTHERS = ("README.md", "explorer.md", "four-questions.md", "sharp-bits.md")
 PAGES = [*sorted(FOLDER.glob("[0-9]-*.md")), *sorted(FOLDER.glob("[1-5]01-*.md")), *(FOLDER.parent / name for name in OTHERS)]
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
