@@ -131,8 +131,8 @@ def example_arguments(types: Any, values: str, seed: int) -> Any:
         types: a tree of types. values: one of `VALUES`. seed: of the random numbers.
 
     Example:
-        >>> example_arguments({"w": pb.ArrayType((2,), "float32"), "n": pb.ArrayType((), "int32")}, "ones", 0)
-        {'n': 1:i32[]:cpu(0), 'w': [1. 1.]:f32[2]:cpu(0)}
+        >>> example_arguments([pb.ArrayType((2,), "float32"), pb.ArrayType((), "int32")], "ones", 0)
+        [[1. 1.]:f32[2]:cpu(0), 1:i32[]:cpu(0)]
     """
     rng = np.random.default_rng(seed)
     leaves, structure = pb.tree.flatten(types)

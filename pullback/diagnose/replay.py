@@ -17,6 +17,7 @@ from pullback.diagnose.walk import Visitor, walk
 from pullback.program.program import Program
 
 ROWS = 200  # equations that are printed of a replay
+WIDEST = 64  # characters of a column of that; what is longer moves the rest of its line
 
 
 class Replay:
@@ -74,14 +75,8 @@ class Replay:
         return {recorded.id: recorded.data() for recorded in self.equations}
 
     def __str__(self) -> str:
-        shown = self.equations[:ROWS]
-        rows = []
-        for one in shown:
-            times = f" ({one.times} times)" if one.times > 1 else ""
-            values = "; ".join(map(str, one.outputs)) + times
-            place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
-            rows.append((f"#{one.id}", "  " * one.depth + equation_line(one.program, one.equation), values, place))
-        widths = [max([0, *[len(row[column]) for row in rows]]) for column in range(3)]
+        rows = [row for one in self.equations[:ROWS] for row in _rows(one)]
+        widths = [min(max([0, *[len(row[column]) for row in rows]]), WIDEST) for column in range(3)]
         lines = [f"replay of {self.program.name}: {len(self.equations)} equations ran"]
         for row in rows:
             lines.append("  ".join([*[text.ljust(width) for text, width in zip(row, widths)], row[3]]).rstrip())
@@ -95,6 +90,19 @@ class Replay:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _rows(one: Recorded) -> list[tuple[str, str, str, str]]:
+    """The id of an equation, the equation, its values, and the line; of several results a row for each."""
+    indent = "  " * one.depth
+    times = f" ({one.times} times)" if one.times > 1 else ""
+    place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
+    if len(one.outputs) < 2:
+        line = equation_line(one.program, one.equation)
+        return [(f"#{one.id}", indent + line, "".join(map(str, one.outputs)) + times, place)]
+    outs, _, made = equation_line(one.program, one.equation).partition(" = ")
+    rows = [("", f"{indent}  {out}", str(stats), "") for out, stats in zip(outs.split(", "), one.outputs)]
+    return [(f"#{one.id}", f"{indent}({len(rows)} results) = {made}", times.strip(), place), *rows]
 
 
 @api_boundary

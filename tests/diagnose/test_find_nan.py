@@ -412,6 +412,7 @@ def test_rules_of_the_users_own_are_traps_too() -> None:
     finding = pb.find_nan(lambda x: pnp.sum(pnp.where(x > 0, root(x), 0.0)), V([0.0, 1.0]))
     assert finding is not None and finding.trap is not None and finding.origin.values == ("0.0", "0.0")
     assert finding.trap.cure() == ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, root(safe), 0.0)"]
+    assert "the backward function of the user's own rule" in str(finding)
     assert "the derivative of root(x) is not finite" in str(finding).replace("\n  ", " ")
 
 

@@ -170,6 +170,22 @@ def test_a_program_is_run_as_it_is() -> None:
     assert {one.id for one in program.equations} <= run.values.keys() and run.values.keys() & inner
 
 
+def test_static_arguments_and_what_is_no_array_are_handed_on() -> None:
+    def f(x: Any, n: int, mode: str = "power", *, fn: Any = None) -> Any:
+        for _ in range(n):
+            x = x * 2.0 if mode == "double" else x * x
+        return x if fn is None else fn(x)
+
+    jitted = pb.jit(f, static_argnums=1, static_argnames=("mode", "fn"))
+    same(pb.replay(jitted, pnp.array(3.0), 2, "double").result, pnp.array(12.0))
+    same(pb.replay(jitted, pnp.array(3.0), 2, apply="grad").result, pb.grad(lambda x: x**4)(pnp.array(3.0)))
+    same(pb.replay(jitted, pnp.array(3.0), 2, mode="double", fn=pnp.sin).result, pnp.sin(pnp.array(12.0)))
+    assert pb.find_nan(jitted, pnp.array(3.0), 2, mode="double") is None
+    same(pb.replay(lambda x, how: x + len(how), pnp.array(1.0), "four").result, pnp.array(5.0))
+    with pytest.raises(pb.errors.LeafError, match=r"p\['how'\] is 'four' of type str"):
+        pb.replay(lambda p: p["x"], {"x": 1.0, "how": "four"})
+
+
 # ---- values ---------------------------------------------------------------------------------------------------------------
 
 
