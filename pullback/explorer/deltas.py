@@ -88,7 +88,7 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     elements, all_rows = counted(stage.batch or 0, "batch element"), counted(len(rows), "equation")
     told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}; {once} of {all_rows} run once for all.")
     if plumbing:
-        told.append(f"{counted(plumbing, 'equation')} only bring batch axes into place.")
+        told.append(f"{counted(plumbing, 'equation')} only {'brings' if plumbing == 1 else 'bring'} batch axes into place.")
     return told
 
 
