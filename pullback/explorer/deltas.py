@@ -64,11 +64,14 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     roles = Counter([row["role"] for row in rows])
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    told = f"grad added {counted(len(rows) - before['count'], 'equation')}" if len(rows) > before["count"] else "grad"
-    return [
-        f"{told}: {roles['cotangent']} run backward, {roles['residual']} only make what these need; {_more(made, before)}.",
-        f"{sized(waiting)} wait for the backward pass at most.",
-    ]
+    added = len(rows) - before["count"]
+    rest = added - roles["cotangent"] - roles["residual"]
+    told = f"grad added {counted(added, 'equation')}" if added > 0 else "grad"
+    told += "; of all, " if rest < 0 < added else ": "  # those of a gradient that is differentiated again were there before
+    told += f"{roles['cotangent']} run backward, {roles['residual']} only compute what these need"
+    if rest > 0:
+        told += f", {rest} {'is' if rest == 1 else 'are'} repeated or dead"
+    return [f"{told}; {_more(made, before)}.", f"{sized(waiting)} wait for the backward pass at most."]
 
 
 def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
@@ -81,7 +84,8 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     once = sum([not batched.intersection(row["out"]) for row in rows])
     ratio = _more(made, before)
     elements, all_rows = counted(stage.batch or 0, "batch element"), counted(len(rows), "equation")
-    told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}; {once} of {all_rows} run once for all.")
+    alike = f"; {once} of {all_rows} {'does' if once == 1 else 'do'} not depend on the batch" if once else ""
+    told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}{alike}.")
     if plumbing:
         told.append(f"{counted(plumbing, 'equation')} only bring batch axes into place.")
     return told

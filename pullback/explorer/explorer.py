@@ -191,8 +191,6 @@ def explore(
         compile: whether to compile the result, to show its StableHLO and what XLA makes of that.
         values: whether to run each stage on NumPy, equation by equation, to show ranges, samples, and the first NaN. The
             arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
-        profile: whether to run the compiled result under XLA's profiler, for a flame graph of the time that it takes. The
-            arguments need values then.
         profile: whether to measure how long the compiled function takes, operation by operation, for a column of times and a
             flame graph. The arguments need values then.
         title: the heading of the page; by default the function's name.
