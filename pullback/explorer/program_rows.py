@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pullback.explorer.folding import Unit, arranged
+from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import Part, ProgramStage
@@ -73,12 +73,13 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
 def _halves(page: PageData, rows: list[Row]) -> list[Row]:
     """The rows of a gradient under two headings, where its forward and its backward pass lie one behind the other."""
     starts = _outermost(rows)
-    turned = [i for i in starts if rows[i].get("role") == "cotangent"]
+    roles = {i: _roles(rows, i) for i in starts}
+    turned = [i for i in starts if "cotangent" in roles[i]]
     first = next((i for i in starts if "op" in rows[i] or "head" in rows[i]), 0)
     if not turned or turned[0] == first:
         return rows
     at = turned[0]
-    if any([rows[i].get("role") in ("primal", "tangent", "residual") for i in starts if i > at]):
+    if any([roles[i] & FORWARD for i in starts if i >= at]):
         return rows
     last = starts[-1] if "ret" in rows[starts[-1]] else len(rows)
     forward, backward = rows[first:at], rows[at:last]
@@ -101,6 +102,15 @@ def _outermost(rows: list[Row]) -> list[int]:
     return found
 
 
+def _roles(rows: list[Row], place: int) -> set[str]:
+    """The role of an equation, or those of the equations under a heading."""
+    row = rows[place]
+    if "head" not in row:
+        return {row["role"]} if "role" in row else set()
+    held = rows[place + 1 : place + 1 + row["span"]]
+    return {role for i in _outermost(held) for role in _roles(held, i)}
+
+
 class _Rows:
     """Writes one part of a stage.
 
@@ -116,6 +126,7 @@ class _Rows:
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
+        self.back: set[Atom] = set()  # what the backward pass has made so far
         self.live = liveness(part.program).live
         self.axes = batch_axes_of(part.program)
         self.kept = part.kept or _kept(part.program)
@@ -196,6 +207,8 @@ class _Rows:
             row["line"] = line
         parents = self.parents(equation)
         row["role"] = self.role(equation, parents, inside)
+        if row["role"] == "cotangent":
+            self.back.update(equation.outputs)
         row["from"] = self.origins(equation, parents)
         if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
             row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
@@ -276,6 +289,8 @@ class _Rows:
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
+        if name == "convert_element_type" and self.back.intersection(equation.inputs):  # as for a derivative by a Python number
+            return "cotangent"
         return equation.role
 
 
