@@ -43,8 +43,8 @@ def lower_to_text(
 
 
 def numbered_executable(program: Program, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[Executable, str]:
-    """What a Program is compiled to, to be looked into, and the text of that: each operation has a name, and behind it the id of
-    the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
+    """What a Program is compiled to, to be looked into, and the text of that: each operation has a name, and behind it the id
+    of the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
     return backend(options.device.platform).numbered(program, options._replace(native=False, tiered=False))
 
 
