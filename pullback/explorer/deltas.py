@@ -66,11 +66,16 @@ def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before
     new = Counter([row["role"] for row in rows if any([rule >= 0 for _, rule in row["from"]])])  # not carried over
     added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
-    told = f"{counted(left, 'equation')} of before {'is' if left == 1 else 'are'} not needed."
+    serves = "serves" if new["residual"] == 1 else "serve"
+    told = []
+    if left > 0:
+        told.append(f"{counted(left, 'equation')} of before {'is' if left == 1 else 'are'} not needed.")
+    if left < 0:
+        told.append(f"{counted(-left, 'equation')} of before {'is' if left == -1 else 'are'} repeated.")
     return [
-        f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only compute what these"
-        f" need; {_more(made, before)}.",
-        *([told] if left > 0 else []),
+        f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only {serves} these;"
+        f" {_more(made, before)}.",
+        *told,
         f"{sized(waiting)} wait for the backward pass at most.",
     ]
 
