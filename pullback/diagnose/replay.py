@@ -134,7 +134,8 @@ def replay(
         compare: whether to compare with compiled code, and name the first equation that differs. It is run several times then;
             what is there for its effect alone, such as `debug.print`, is done the first time.
         tolerance: how much may differ, as a part of the largest element; by default 7e-5 in float32, 4e-10 in float64.
-        debugger: makes the debugger, by default `pdb.Pdb`; for another one of its kind.
+        debugger: makes the debugger, by default a `pullback.diagnose.debugger.Debugger`, which is a `pdb.Pdb`; a class that is
+            derived from that, or a function.
 
     Returns:
         A `Replay`.
