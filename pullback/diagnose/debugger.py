@@ -227,6 +227,11 @@ class Debugging(Visitor):
         self.recording = recording
         self.stops = stops
         self.debugger = Debugger() if make is None else make()
+        if not isinstance(self.debugger, Debugger):
+            raise TypeError(
+                f"replay's debugger must make a pullback.diagnose.debugger.Debugger, which is a pdb.Pdb, but it made"
+                f" {self.debugger!r}. Derive the class from that one; its arguments are stdin and stdout."
+            )
         self.names = Names(function, args)
         self.function = function
         self.group: list[Ran] = []

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
 from pullback.core.source import api_boundary
+from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
 from pullback.diagnose.debugger import NAN, Debugging, stops_for
@@ -130,9 +131,11 @@ def replay(
             "nan" stops where a NaN is made, "caught" also where `watch` or `limits` catch something.
         watch: `(equation, values)` -> whether to catch it. limits: a pair; values outside are caught, NaN too.
         show: whether to print each equation as it runs.
-        compare: whether to compare with compiled code, and name the first equation that differs.
+        compare: whether to compare with compiled code, and name the first equation that differs. It is run several times then;
+            what is there for its effect alone, such as `debug.print`, is done the first time.
         tolerance: how much may differ, as a part of the largest element; by default 7e-5 in float32, 4e-10 in float64.
-        debugger: makes the debugger, by default `pdb.Pdb`; for another one of its kind.
+        debugger: makes the debugger, by default a `pullback.diagnose.debugger.Debugger`, which is a `pdb.Pdb`; a class that is
+            derived from that, or a function.
 
     Returns:
         A `Replay`.
@@ -162,7 +165,7 @@ def replay(
         recording.tell = debugging.stop_here if words else None
     outs = walk(call.program, call.leaves, visitor)
     visitor.ended()
-    comparison = compared(call.program, call.leaves, outs, tolerance) if compare else None
+    comparison = compared(without_effects(call.program), call.leaves, outs, tolerance) if compare else None
     result = call.result(outs)
     return Replay(result, call.program, list(recording.recorded.values()), recording.caught, recording.all_caught, comparison)
 

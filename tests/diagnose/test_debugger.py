@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import io
 import pathlib
+import pdb  # noqa: T100
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -217,3 +218,8 @@ def test_a_serialized_program_stops_too() -> None:
     again = pb.Program.from_json(program.to_json(), primitives)
     text = session("p values[0].shape\nc\n", again)
     assert "-> y = h * SCALE" in text and "(2,)" in text
+
+
+def test_a_debugger_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"replay's debugger must make a pullback\.diagnose\.debugger\.Debugger"):
+        pb.replay(loss, W, X, stop_at=line("y = h * SCALE"), debugger=pdb.Pdb)

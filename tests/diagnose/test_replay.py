@@ -389,3 +389,43 @@ def test_callbacks_run_in_order() -> None:
 
     pb.replay(f, 1.0)
     assert seen == [1.0, 1.0, 2.0]
+
+
+SEEN: list[float] = []
+
+
+def noted(x: Any) -> Any:
+    pb.debug.callback(lambda v: SEEN.append(float(v)), x)
+    return x * 2.0
+
+
+EFFECTS: dict[str, tuple[Any, str, Any, list[float]]] = {
+    "once": (noted, "", 1.5, [1.5]),
+    "in a jitted function": (lambda x: pb.jit(noted)(x), "", 1.5, [1.5]),
+    "in steps": (lambda x: pb.lax.scan(lambda c, y: (noted(c), y), x, None, length=3), "", 1.0, [1.0, 2.0, 4.0]),
+    "in an open loop": (lambda x: pb.lax.while_loop(lambda c: noted(c) < 8.0, noted, x), "", 1.0, [1.0, 1.0, 2.0, 2.0, 4.0]),
+    "in a branch": (lambda x: pb.lax.cond(x > 0, noted, lambda y: y, x), "", 1.0, [1.0]),
+    "of a gradient": (lambda x: noted(x) ** 2, "grad", 1.0, [1.0]),
+    "of a batch": (noted, "vmap", np.float32([1, 2]), [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_what_is_done_for_its_effect_is_done_once(name: str) -> None:
+    function, apply, x, calls = EFFECTS[name]
+    runs: list[Any] = [
+        lambda: pb.replay(function, x, apply=apply, compare=True),
+        lambda: pb.find_nan(function, x, apply=apply, backward=False if name == "in an open loop" else None),
+        lambda: pb.explore(function, x, apply=apply, values=True, compile=False),
+    ]
+    for run in runs:
+        SEEN.clear()
+        run()
+        assert calls == SEEN
+
+
+def test_a_finding_of_a_checking_block_repeats_no_effect() -> None:
+    SEEN.clear()
+    with pytest.raises(pb.errors.NotFinite), pb.checking(nan="error"):
+        pb.jit(lambda x: pnp.log(noted(x)))(-1.0)
+    assert SEEN == [-1.0]
