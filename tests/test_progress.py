@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -271,6 +272,23 @@ def test_an_exception_ends_the_bar(error: type[BaseException], jitted: bool, rec
         assert recorder.done("body") == [0, 1, 2, 3, 4]
     assert recorder.closed == 2
     assert int(run(5)) == 15 and recorder.done("body")[-1] == 10
+
+
+def test_ctrl_c_ends_the_bar(recorder: Recorder) -> None:
+    def interrupt(x: Any) -> None:
+        if x == 4:
+            signal.raise_signal(signal.SIGINT)
+
+    def body(i: Any, x: Any) -> Any:
+        pb.debug.callback(interrupt, x)
+        return x + 1
+
+    run = pb.jit(lambda x: lax.fori_loop(0, 10, shown(body), x))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            run(0).block_until_ready()
+        assert not display.rows and display.screen is None
+    assert int(run(5)) == 15
 
 
 def test_an_exception_of_another_program_leaves_loops_of_python_alone(recorder: Recorder) -> None:

@@ -80,12 +80,12 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program, own:
     if found is None:
         return [] if why == "backend=False" else [f"XLA was not asked, since {why}"]
     figures = [
-        ("flops", count, "FLOPs"),
+        ("flops", count, "FLOP" if found.get("flops") == 1 else "FLOPs"),
         ("transcendentals", count, "values of transcendental functions"),
         ("bytes accessed", size, "read and written"),
     ]
     parts = [f"{write(found[key]) if found[key] >= 0 else 'unknown'} {what}" for key, write, what in figures if key in found]
-    lines = [f"compiled by XLA: {', '.join(parts)}"]
+    lines = [f"compiled by XLA: {', '.join(parts) or 'it counts nothing'}"]
     if (own.flops, own.transcendentals, own.bytes) != tuple([found.get(key, 0.0) for key, *_ in figures]):
         lines.append("XLA counts what it has fused: values within a fusion never lie in memory, and some are computed twice")
         lines[-1] += "; of a loop it counts one step" if has_loops(program) else ""

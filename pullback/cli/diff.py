@@ -53,13 +53,13 @@ def show(options: Namespace) -> None:
     applied, types = parse_apply(options.apply), [parse_type(text) for text in options.types]
     places = [options.before, options.after]
     if all([place.endswith(".json") for place in places]) and (applied or types):
-        raise UsageError("types and --apply go with functions; both of these are files of JSON.")
+        raise UsageError("types and --apply go with functions, but both of these are files of JSON: leave them out.")
     programs = [_read(place) if place.endswith(".json") else None for place in places]
     known = next((program for program in programs if program is not None), None)
     if not types and known is not None:
         types = list(known.input_types)
     found = [program or _traced(place, applied, types) for program, place in zip(programs, places)]
-    difference = pb.diff(*found)
+    difference = pb.program_diff(*found)
     difference.show(use_color(options.color), context=None if options.all else options.context)
     if options.exit_code and difference:
         raise Differ
@@ -68,7 +68,7 @@ def show(options: Namespace) -> None:
 def _read(place: str) -> Program:
     path = Path(place)
     if not path.is_file():
-        raise UsageError(f"there is no file {place!r}; seen from {str(Path.cwd())!r}.")
+        raise UsageError(f"there is no file {place!r}; seen from {str(Path.cwd())!r}. Give its path from there.")
     try:
         return Program.from_json(path.read_text(), pb.export.primitives())
     except (pb.errors.ProgramError, UnicodeDecodeError) as error:

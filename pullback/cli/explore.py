@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -88,7 +87,6 @@ def _watch(options: Namespace) -> None:
         neighbours = [name for name in sys.modules if name not in before and _is_in(folder, _file_of(name))]
         for name in neighbours:
             del sys.modules[name]
-        linecache.checkcache()
         try:
             return _explored(options).html
         finally:

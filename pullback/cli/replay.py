@@ -82,7 +82,7 @@ def show(options: Namespace) -> None:
     seed = literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
     limits = literal(f"({options.limits})", "--limits", "two numbers, as in 0,1", _is_pair) if options.limits else None
     if options.nan and (options.stop or options.compare or options.show or limits):
-        raise UsageError("--nan goes without --stop, --limits, --show and --compare.")
+        raise UsageError("--nan goes without --stop, --limits, --show and --compare: leave those out.")
     if options.infinity and not options.nan:
         raise UsageError("--infinity goes with --nan only.")
     types = [parse_type(text) for text in options.types]
@@ -131,8 +131,8 @@ def example_arguments(types: Any, values: str, seed: int) -> Any:
         types: a tree of types. values: one of `VALUES`. seed: of the random numbers.
 
     Example:
-        >>> example_arguments({"w": pb.ArrayType((2,), "float32"), "n": pb.ArrayType((), "int32")}, "ones", 0)
-        {'n': 1:i32[]:cpu(0), 'w': [1. 1.]:f32[2]:cpu(0)}
+        >>> example_arguments([pb.ArrayType((2,), "float32"), pb.ArrayType((), "int32")], "ones", 0)
+        [[1. 1.]:f32[2]:cpu(0), 1:i32[]:cpu(0)]
     """
     rng = np.random.default_rng(seed)
     leaves, structure = pb.tree.flatten(types)

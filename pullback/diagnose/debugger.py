@@ -41,8 +41,11 @@ class Stop(NamedTuple):
         )
 
 
-def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tuple[list[Stop], bool]:
-    """The lines that `stop_at` names, and whether it says to stop at what is caught.
+CAUGHT, NAN = "caught", "nan"
+
+
+def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tuple[list[Stop], frozenset[str]]:
+    """The lines that `stop_at` names, and which of the words "caught" and "nan" are among them.
 
     Raises:
         ValueError: no equation comes from a line, or the text names none. TypeError: it is something else.
@@ -50,15 +53,15 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
     given = [stop_at] if isinstance(stop_at, (int, str)) else list(stop_at) if isinstance(stop_at, (list, tuple)) else None
     if given is None or not all(isinstance(one, (int, str)) and not isinstance(one, bool) for one in given):
         raise TypeError(
-            f'replay\'s stop_at takes a line\'s number, "model.py:12", "caught", or a list of these, not {stop_at!r}.'
+            f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {stop_at!r}.'
         )
     stops = []
     for one in given:
-        if one == "caught":
+        if one in (CAUGHT, NAN):
             continue
         file, _, number = str(one).rpartition(":")
         if not number.isdigit():
-            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12" or "caught", not {one!r}.')
+            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan" or "caught", not {one!r}.')
         stops.append(Stop(file, int(number)))
     lines = lines_of(program)
     for stop in stops:
@@ -69,7 +72,7 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
                 f"replay's stop_at={stop_at!r}: no operation comes from line {stop.line}"
                 f"{f' of {stop.file}' if stop.file else ''}. Operations come from {known}."
             )
-    return stops, "caught" in given
+    return stops, frozenset([str(one) for one in given if one in (CAUGHT, NAN)])
 
 
 def lines_of(program: Program) -> list[Source]:
@@ -224,6 +227,11 @@ class Debugging(Visitor):
         self.recording = recording
         self.stops = stops
         self.debugger = Debugger() if make is None else make()
+        if not isinstance(self.debugger, Debugger):
+            raise TypeError(
+                f"replay's debugger must make a pullback.diagnose.debugger.Debugger, which is a pdb.Pdb, but it made"
+                f" {self.debugger!r}. Derive the class from that one; its arguments are stdin and stdout."
+            )
         self.names = Names(function, args)
         self.function = function
         self.group: list[Ran] = []

@@ -13,6 +13,7 @@ from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, MissingRule
 from pullback.core.source import api_boundary
+from pullback.diagnose.again import without_effects
 from pullback.diagnose.finding import Finding, compiled_nan, finding_of
 from pullback.diagnose.nan import hunted
 from pullback.diagnose.program import Staged, staged
@@ -35,7 +36,8 @@ def find_nan(
     """Find the first operation, forward or backward, that makes a NaN from finite values.
 
     The function is traced, and run on NumPy equation by equation, into loops and branches; if that gives no NaN, so is its
-    backward pass, with a cotangent of ones; and if there is none either, the compiled program is looked at.
+    backward pass, with a cotangent of ones; and if there is none either, the compiled program is looked at. What is there for
+    its effect alone, such as `debug.print`, is done in the first of these runs.
 
     Arguments:
         fun: a function of arrays and pytrees.
@@ -72,13 +74,13 @@ def find_nan(
 def _found(program: Program, leaves: Sequence[Array], paths: Sequence[str], infinity: bool, compiled: bool) -> Finding | None:
     """What is found on NumPy, or else, if that is asked for, in compiled code."""
     found = hunted(program, leaves, paths, infinity)
-    alone = None if found.reaches or not compiled else compiled_nan(program, leaves, found.outs, infinity)
+    alone = None if found.reaches or not compiled else compiled_nan(without_effects(program), leaves, found.outs, infinity)
     return finding_of(program, found) if alone is None else alone
 
 
 def _in_the_backward_pass(call: Staged, infinity: bool, compiled: bool) -> Finding | None:
     """What the backward pass makes, of a cotangent of ones for each result."""
-    program = call.program
+    program = without_effects(call.program)
     active = [i for i, type in enumerate(program.input_types) if is_inexact(type.dtype)]
     outs = [i for i, type in enumerate(program.output_types) if is_inexact(type.dtype)]
     if not active or not outs:

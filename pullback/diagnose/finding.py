@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.control.custom_function import custom_pullback
 from pullback.core.array import Array
 from pullback.core.source import Source
 from pullback.diagnose.compared import Difference, compare
@@ -141,6 +142,8 @@ def rule_text(equation: Equation) -> str | None:
 def _rule(made: Made) -> str:
     if " " in made.rule:  # it says whose
         return f"{made.rule}, applied by {made.transformation}"
+    if made.primitive is custom_pullback:
+        return f"the backward function of the user's own rule for what this line calls, applied by {made.transformation}"
     whose = f" of {made.primitive.name}" if made.primitive is not None else ""
     return f"{made.rule}{whose}, applied by {made.transformation}"
 

@@ -99,14 +99,15 @@ class Hunt(Visitor):
         for x in bad_nan:  # where no operand is NaN already
             made_nan = made_nan & ~np.isnan(numbers_of(x)) if aligned else np.zeros_like(made_nan)
         if made_nan.any():
-            cause = next((note for x in bad if (note := frame.note_of(x)) is not None), None)
+            notes = [_noted(frame, x) for x in bad]
+            cause = next((note for note in notes if note is not None and not note.nan), None)
             origin = self.made(equation, operands, result, frame, made_nan, True, cause)
             if self.first is None or (not self.first.nan and not self.infinity):
                 self.first = origin
+            if bad_nan and not np.array_equal(made_nan, nan):  # another element has a NaN that was made before
+                origin = self.earliest(equation, bad_nan, frame)
         elif bad:
-            of_its_kind = bad_nan if nan.any() and bad_nan else bad
-            notes = [frame.note_of(x) or self.constant(equation, x, frame) for x in of_its_kind]
-            origin = min(notes, key=lambda note: note.number)
+            origin = self.earliest(equation, bad_nan if nan.any() and bad_nan else bad, frame)
         else:
             origin = self.made(equation, operands, result, frame, ~np.isfinite(values), False, None)
             if self.infinity and self.first is None:
@@ -114,6 +115,11 @@ class Hunt(Visitor):
         if nan.any() and self.meeting is None and equation.role == "cotangent":
             self.meeting = self.met(equation, operands, np.argwhere(nan)[0], frame)
         frame.notes[id(result)] = origin
+
+    def earliest(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> Origin:
+        """Where that comes from which first was not finite, of operands that are not."""
+        notes = [_noted(frame, x) or self.constant(equation, x, frame) for x in operands]
+        return min(notes, key=lambda note: note.number)
 
     def made(
         self,
@@ -153,10 +159,23 @@ class Hunt(Visitor):
             if zero != 0 or not isinstance(atom, Variable):
                 continue
             if not np.isfinite(other):
-                return Meeting(equation, frame, atom, frame.note_of(operands[1 - place]))
+                return Meeting(equation, frame, atom, _noted(frame, operands[1 - place]))
             if equation.primitive is div and place == 0 and other == 0:
                 return Meeting(equation, frame, atom, None)
         return None
+
+
+def _noted(frame: Frame, value: Array) -> Origin | None:
+    """Where a value that is not finite comes from; None where that is not noted."""
+    return _first_of(frame.notes.get(id(value)), bool(np.isnan(numbers_of(value)).any()))
+
+
+def _first_of(note: Any, nan: bool) -> Origin | None:
+    """An origin that is noted; of a stack the first of those of its steps, and if it has NaN, the first that is NaN."""
+    if not isinstance(note, Steps):
+        return note  # type: ignore[no-any-return]
+    found = [one for step in note if (one := _first_of(step, nan)) is not None]
+    return min(found, key=lambda one: (nan and not one.nan, one.number), default=None)
 
 
 def _element_text(array: Array, element: tuple[int, ...], aligned: bool) -> str:
@@ -210,8 +229,8 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
     origins: list[Origin] = []
     for out, note in zip(outs, notes):
         if counts(out, infinity):
-            note = next((one for one in note if one is not None), None) if isinstance(note, Steps) else note
-            origins.append(note or hunt.given("constant", "", out))
+            nan = bool(np.isnan(numbers_of(out)).any())
+            origins.append(_first_of(note, nan) or hunt.given("constant", "", out))
     if origins:
         first = next((one for one in given if one is not None and (one.nan or infinity)), None)
         return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting, first)

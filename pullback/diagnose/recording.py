@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
-from pullback.core.dtypes import kind
+from pullback.core.dtypes import is_inexact, kind
 from pullback.core.source import Source
 from pullback.diagnose.stats import Stats, numbers_of, short_text
-from pullback.diagnose.walk import Frame, Visitor
+from pullback.diagnose.walk import Frame, Visitor, is_opened
 from pullback.program.equation import Equation, Graph, Literal, Variable, remembered
 from pullback.program.printing import literal_text, name_variables, primitive_text
 
@@ -111,6 +111,7 @@ class Recording(Visitor):
         self.watch = watch
         self.limits = limits
         self.tell = tell
+        self.nan = False  # whether to catch NaN where it is made
         self.recorded: dict[int, Recorded] = {}
         self.caught: list[Caught] = []
         self.all_caught = 0
@@ -129,6 +130,8 @@ class Recording(Visitor):
             stats.add(result)
         if self.show is not None:
             self.show(_shown(equation, results, frame))
+        if self.nan and makes_nan(equation, operands, results):
+            self._catch(equation, "NaN is made", results, frame)
         if self.limits is not None and not all([_within(result, self.limits) for result in results]):
             self._catch(equation, f"outside {self.limits[0]} .. {self.limits[1]}", results, frame)
         if self.watch is not None and self.watch(equation, tuple(results)):
@@ -141,6 +144,15 @@ class Recording(Visitor):
             self.caught.append(caught)
         if self.tell is not None:
             self.tell(caught)
+
+
+def makes_nan(equation: Equation, operands: Sequence[Any], results: Sequence[Any]) -> bool:
+    """Whether an operation makes NaN of operands without any. What holds others makes nothing itself."""
+    return not is_opened(equation) and any(map(_has_nan, results)) and not any(map(_has_nan, operands))
+
+
+def _has_nan(array: Array) -> bool:
+    return is_inexact(array.dtype) and bool(np.isnan(numbers_of(array)).any())
 
 
 def _within(array: Array, limits: tuple[float, float]) -> bool:

@@ -8,15 +8,17 @@ from typing import Any
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
 from pullback.core.source import api_boundary
+from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
-from pullback.diagnose.debugger import Debugging, stops_for
+from pullback.diagnose.debugger import NAN, Debugging, stops_for
 from pullback.diagnose.program import staged
 from pullback.diagnose.recording import Caught, Recorded, Recording, Watch, equation_line
 from pullback.diagnose.walk import Visitor, walk
 from pullback.program.program import Program
 
 ROWS = 200  # equations that are printed of a replay
+WIDEST = 64  # characters of a column of that; what is longer moves the rest of its line
 
 
 class Replay:
@@ -74,14 +76,8 @@ class Replay:
         return {recorded.id: recorded.data() for recorded in self.equations}
 
     def __str__(self) -> str:
-        shown = self.equations[:ROWS]
-        rows = []
-        for one in shown:
-            times = f" ({one.times} times)" if one.times > 1 else ""
-            values = "; ".join(map(str, one.outputs)) + times
-            place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
-            rows.append((f"#{one.id}", "  " * one.depth + equation_line(one.program, one.equation), values, place))
-        widths = [max([0, *[len(row[column]) for row in rows]]) for column in range(3)]
+        rows = [row for one in self.equations[:ROWS] for row in _rows(one)]
+        widths = [min(max([0, *[len(row[column]) for row in rows]]), WIDEST) for column in range(3)]
         lines = [f"replay of {self.program.name}: {len(self.equations)} equations ran"]
         for row in rows:
             lines.append("  ".join([*[text.ljust(width) for text, width in zip(row, widths)], row[3]]).rstrip())
@@ -95,6 +91,19 @@ class Replay:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _rows(one: Recorded) -> list[tuple[str, str, str, str]]:
+    """The id of an equation, the equation, its values, and the line; of several results a row for each."""
+    indent = "  " * one.depth
+    times = f" ({one.times} times)" if one.times > 1 else ""
+    place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
+    if len(one.outputs) < 2:
+        line = equation_line(one.program, one.equation)
+        return [(f"#{one.id}", indent + line, "".join(map(str, one.outputs)) + times, place)]
+    outs, _, made = equation_line(one.program, one.equation).partition(" = ")
+    rows = [("", f"{indent}  {out}", str(stats), "") for out, stats in zip(outs.split(", "), one.outputs)]
+    return [(f"#{one.id}", f"{indent}({len(rows)} results) = {made}", times.strip(), place), *rows]
 
 
 @api_boundary
@@ -119,12 +128,14 @@ def replay(
         args, kwargs: what to call it with, or what is made of it by `apply`.
         apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         stop_at: lines of the user's at which to stop in the debugger, as a number, as `"model.py:12"`, or several of them;
-            "caught" stops where `watch` or `limits` catch something.
+            "nan" stops where a NaN is made, "caught" also where `watch` or `limits` catch something.
         watch: `(equation, values)` -> whether to catch it. limits: a pair; values outside are caught, NaN too.
         show: whether to print each equation as it runs.
-        compare: whether to compare with compiled code, and name the first equation that differs.
+        compare: whether to compare with compiled code, and name the first equation that differs. It is run several times then;
+            what is there for its effect alone, such as `debug.print`, is done the first time.
         tolerance: how much may differ, as a part of the largest element; by default 7e-5 in float32, 4e-10 in float64.
-        debugger: makes the debugger, by default `pdb.Pdb`; for another one of its kind.
+        debugger: makes the debugger, by default a `pullback.diagnose.debugger.Debugger`, which is a `pdb.Pdb`; a class that is
+            derived from that, or a function.
 
     Returns:
         A `Replay`.
@@ -148,12 +159,13 @@ def replay(
     visitor: Visitor
     visitor = recording = Recording(print if show else None, watch, bounds)
     if stop_at is not None:
-        stops, caught = stops_for(call.program, stop_at)
+        stops, words = stops_for(call.program, stop_at)
         visitor = debugging = Debugging(recording, stops, fun, args, debugger)
-        recording.tell = debugging.stop_here if caught else None
+        recording.nan = NAN in words
+        recording.tell = debugging.stop_here if words else None
     outs = walk(call.program, call.leaves, visitor)
     visitor.ended()
-    comparison = compared(call.program, call.leaves, outs, tolerance) if compare else None
+    comparison = compared(without_effects(call.program), call.leaves, outs, tolerance) if compare else None
     result = call.result(outs)
     return Replay(result, call.program, list(recording.recorded.values()), recording.caught, recording.all_caught, comparison)
 

@@ -55,11 +55,6 @@ class Frame:
         self.args: Sequence[Any] = ()
         self.notes: dict[int, Any] = {}
 
-    def note_of(self, value: Any) -> Any:
-        """What is noted of a value, of a stack the first that is noted of one of its steps; None where nothing is."""
-        note = self.notes.get(id(value))
-        return next((one for one in note if one is not None), None) if isinstance(note, Steps) else note
-
     def notes_of(self, values: Sequence[Any]) -> list[Any]:
         """What is noted of each of these values; None where nothing is."""
         return [self.notes.get(id(value)) for value in values]
@@ -197,7 +192,8 @@ def _scan(equation: Equation, held: Held, given: Noted, frame: Frame, visitor: V
     state: Noted = (carry, of_carry)
     for i in reversed(range(length)) if params["reverse"] else range(length):
         elements = [Array(type, host[i]) for type, host in zip(x_types, hosts)]
-        outs, notes = _inside(frame, equation, body, _joined((consts, of_consts), state, (elements, of_xs)), visitor, "step", i)
+        given_xs = elements, [note[i] if isinstance(note, Steps) else note for note in of_xs]
+        outs, notes = _inside(frame, equation, body, _joined((consts, of_consts), state, given_xs), visitor, "step", i)
         state = outs[: held.carry], notes[: held.carry]
         for stack, y in zip(stacks, outs[held.carry :]):
             stack[i] = host_of(y)

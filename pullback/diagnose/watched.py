@@ -62,15 +62,15 @@ class Trips(Visitor):
 
     def __init__(self) -> None:
         self.counts: list[int] = []
-        self._places: dict[tuple[int, int], int] = {}  # of the latest run of each loop
+        self.places: dict[tuple[int, int], int] = {}  # of the latest run of each loop
 
     def before(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> None:
         if frame.outer is not None and frame.equation is not None:
-            place = self._places.get((id(frame.outer), frame.equation.id))
+            place = self.places.get((id(frame.outer), frame.equation.id))
             if place is not None:
                 self.counts[place] = max(self.counts[place], frame.number + (frame.part == "step"))
         if is_open_loop(equation) and is_outside(frame):
-            self._places[id(frame), equation.id] = len(self.counts)
+            self.places[id(frame), equation.id] = len(self.counts)
             self.counts.append(0)
 
 
@@ -101,25 +101,25 @@ class Watching:
         self.values: list[Any] = []
         self.labels: list[Value] = []
         self.skipped = 0
-        self._known: dict[int, tuple[Any, Value | Array | None]] = {}  # by the ids of values, which are kept
+        self.known: dict[int, tuple[Any, Value | Array | None]] = {}  # by the ids of values, which are kept
 
     def label(self, value: Any) -> Value | Array | None:
         """What a value is that is used."""
         if isinstance(value, Array):
             return value
-        if id(value) not in self._known:
+        if id(value) not in self.known:
             self.add(value, Value(self.levels))
-        return self._known[id(value)][1]
+        return self.known[id(value)][1]
 
     def know(self, values: Sequence[Any], labels: Sequence[Value | Array | None]) -> None:
         """These values are those of outside."""
-        self._known.update({id(value): (value, label) for value, label in zip(values, labels)})
+        self.known.update({id(value): (value, label) for value, label in zip(values, labels)})
 
     def add(self, value: Any, label: Value) -> None:
         """Collect a value."""
         self.values.append(value)
         self.labels.append(label)
-        self._known.setdefault(id(value), (value, label))
+        self.known.setdefault(id(value), (value, label))
 
     def apply(self, equation: Equation, operands: list[Any]) -> Any:
         """Apply an equation, and collect what it and the Programs that it holds compute."""

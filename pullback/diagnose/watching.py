@@ -18,6 +18,7 @@ from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import PullbackError
 from pullback.core.source import at_line, running_source
 from pullback.core.tracing import bind, evaluate, staging
+from pullback.diagnose.again import without_effects
 from pullback.diagnose.checks import Checks
 from pullback.diagnose.finding import Finding, compiled_nan, finding_of
 from pullback.diagnose.nan import hunted
@@ -85,6 +86,7 @@ def found_inside(option: str, primitive: Any, args: Sequence[Any], params: dict[
     infinity = option == "infinity"
     given = [as_array(arg) for arg in args]
     program = params["program"] if primitive is call else stage(apply, [arg.type for arg in given], name=primitive.name)[0]
+    program = without_effects(program)  # it has run
     found = hunted(program, given, infinity=infinity)
     return finding_of(program, found) if found.reaches else compiled_nan(program, given, found.outs, infinity)
 

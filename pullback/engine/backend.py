@@ -172,13 +172,6 @@ class Backend(ABC):
     def source_text(self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None) -> str:
         """What is compiled for a Program, as text; if `located`, with the user's lines, and operations named by it."""
 
-    def optimized_text(
-        self, program: Program, options: CompileOptions, donated: tuple[bool, ...], located: Naming | None
-    ) -> str:
-        """What the compiler makes of a Program, with the user's lines and with names as `source_text` has them; of a back end
-        that keeps neither, what it has."""
-        return self.compile(program, options, donated).optimized_text()
-
     def numbered(self, program: Program, options: CompileOptions) -> tuple[Executable, str]:
         """A Program compiled now, and kept nowhere, to be profiled: its operations bear the ids of equations, as in the text of
         what the compiler made. Raises `DeviceError` of a back end that has no profiler."""

@@ -24,7 +24,7 @@ from pullback.engine.place import common_device
 from pullback.program.cost import largest
 from pullback.program.equality import param_key
 from pullback.program.program import Program
-from pullback.program.provenance import Naming, name_stack, numbered_name
+from pullback.program.provenance import Naming, name_stack
 
 MAX_OPERATIONS = 1024  # single operations of which the Program is kept
 
@@ -42,17 +42,9 @@ def lower_to_text(
     return backend(options.device.platform).source_text(program, options, donated, located)
 
 
-def numbered_texts(program: Program, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[str, str]:
-    """What a back end compiles for a Program, and what its compiler makes of that: each operation with the id of the equation
-    that it comes from behind its name, `#12`, as far as that is known. Compiles; nothing is kept."""
-    there, options = backend(options.device.platform), options._replace(native=False, tiered=False)
-    source = there.source_text(program, options, (), numbered_name)
-    return source, there.optimized_text(program, options, (), numbered_name)
-
-
-def numbered_executable(program: Program, options: CompileOptions) -> tuple[Executable, str]:
-    """What a Program is compiled to, to be profiled, and the text of that: each operation has a name, and behind it the id of
-    the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
+def numbered_executable(program: Program, options: CompileOptions = DEFAULT_OPTIONS) -> tuple[Executable, str]:
+    """What a Program is compiled to, to be looked into, and the text of that: each operation has a name, and behind it the id
+    of the equation that it comes from, as far as that is known. Nothing is kept, and nothing is donated."""
     return backend(options.device.platform).numbered(program, options._replace(native=False, tiered=False))
 
 

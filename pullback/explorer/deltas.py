@@ -62,16 +62,22 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 
 
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    roles = Counter([row["role"] for row in rows])
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    added = len(rows) - before["count"]
-    rest = added - roles["cotangent"] - roles["residual"]
-    told = f"grad added {counted(added, 'equation')}" if added > 0 else "grad"
-    told += "; of all, " if rest < 0 < added else ": "  # those of a gradient that is differentiated again were there before
-    told += f"{roles['cotangent']} run backward, {roles['residual']} only compute what these need"
-    if rest > 0:
-        told += f", {rest} {'is' if rest == 1 else 'are'} repeated or dead"
-    return [f"{told}; {_more(made, before)}.", f"{sized(waiting)} wait for the backward pass at most."]
+    new = Counter([row["role"] for row in rows if any([rule >= 0 for _, rule in row["from"]])])  # not carried over
+    added = new["cotangent"] + new["residual"]
+    left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
+    serves = "serves" if new["residual"] == 1 else "serve"
+    told = []
+    if left > 0:
+        told.append(f"{counted(left, 'equation')} of before {'is' if left == 1 else 'are'} not needed.")
+    if left < 0:
+        told.append(f"{counted(-left, 'equation')} of before {'is' if left == -1 else 'are'} repeated.")
+    return [
+        f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only {serves} these;"
+        f" {_more(made, before)}.",
+        *told,
+        f"{sized(waiting)} wait for the backward pass at most.",
+    ]
 
 
 def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
@@ -87,7 +93,7 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     alike = f"; {once} of {all_rows} {'does' if once == 1 else 'do'} not depend on the batch" if once else ""
     told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}{alike}.")
     if plumbing:
-        told.append(f"{counted(plumbing, 'equation')} only bring batch axes into place.")
+        told.append(f"{counted(plumbing, 'equation')} only {'brings' if plumbing == 1 else 'bring'} batch axes into place.")
     return told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -17,7 +18,6 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, name_of
 from pullback.explorer.deltas import describe_stage
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
-from pullback.explorer.measured import add_profile
 from pullback.explorer.page import page_html
 from pullback.explorer.page_data import PageData
 from pullback.explorer.program_rows import add_stage
@@ -26,6 +26,8 @@ from pullback.explorer.stages import ProgramStage, program_stages
 from pullback.explorer.text_rows import add_compiled
 from pullback.explorer.times import add_times
 from pullback.explorer.values import add_values, call_leaves
+from pullback.explorer.watching import reloaded
+from pullback.explorer.watching import watch as watch_files
 from pullback.program.equation import Equation
 from pullback.program.program import Program, programs_in
 from pullback.transforms.simplify import drop_dead_code
@@ -177,6 +179,7 @@ def explore(
     compile: bool = True,
     values: bool = False,
     profile: bool = False,
+    watch: bool = False,
     title: str | None = None,
     **kwargs: Any,
 ) -> Explorer:
@@ -193,13 +196,16 @@ def explore(
             arguments need values then; of a batch, stages before the `vmap` show the element of the first NaN, or the first.
         profile: whether to measure how long the compiled function takes, operation by operation, for a column of times and a
             flame graph. The arguments need values then.
+        watch: whether to serve the page on 127.0.0.1, and make it anew whenever the file with the function is saved; until
+            Ctrl-C, after which the newest one is returned. The file is run again each time, not as the main program.
         title: the heading of the page; by default the function's name.
 
     Returns:
         An `Explorer`: `save(path)` writes the page, `open()` shows it in the browser; notebooks show it by themselves.
 
     Raises:
-        ValueError: `apply` cannot be read. TypeError: `fun` is no function. Whatever tracing the transformed function raises.
+        ValueError: `apply` cannot be read, or `fun` cannot be watched. TypeError: `fun` is no function. What tracing the
+            transformed function raises.
 
     Example:
         >>> import pullback as pb
@@ -211,9 +217,11 @@ def explore(
         ('grad(loss)', (f32[4,3],))
     """
     check_callable(fun, "explore")
-    check_flags("explore", compile=compile, values=values, profile=profile)
+    check_flags("explore", compile=compile, values=values, profile=profile, watch=watch)
     if title is not None and not isinstance(title, str):
         raise TypeError(f"explore's title must be a string, but got {title!r}.")
+    if watch:
+        return _watched(fun, args, kwargs, apply=apply, compile=compile, values=values, profile=profile, title=title)
     name = name_of(fun)
     call = name
     for one in transformations(apply):
@@ -234,11 +242,23 @@ def explore(
         _compiled(page, last)
     if profile:
         add_times(page, last, call_leaves(fun, args, kwargs)[0])
-    if profile:
-        add_profile(page, last, fun, args, kwargs)
     for stage in page.data["stages"]:
         stage.pop("inputs", None)
     return Explorer(page.data, {stage.id: stage.program for stage in stages})
+
+
+def _watched(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any) -> Explorer:
+    """Serve the page until Ctrl-C, and give the newest one."""
+    file, load = reloaded(fun)
+    made: list[Explorer] = []
+
+    def make() -> str:
+        made[:] = [explore(load(), *args, **options, **kwargs)]
+        return made[0].html
+
+    with contextlib.suppress(KeyboardInterrupt):
+        watch_files(make, lambda: [file], print)
+    return made[0]
 
 
 def _compiled(page: PageData, stage: ProgramStage) -> None:

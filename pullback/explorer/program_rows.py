@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pullback.control.cond import cond_as_select
 from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import Part, ProgramStage
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.shape import reshape, squeeze, transpose
 from pullback.program.batching import batch_axes_of
 from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
@@ -18,7 +21,7 @@ from pullback.program.program import programs_in
 from pullback.program.running import runs_of
 
 # Operations that only bring values into another shape: where vmap put them in, they are its plumbing.
-PLUMBING = frozenset({"broadcast_in_dim", "transpose", "reshape", "squeeze", "expand_dims"})
+PLUMBING: Any = (broadcast_in_dim, transpose, reshape, squeeze)  # the decorator has made Primitives of them
 
 
 class Inside(NamedTuple):
@@ -222,7 +225,7 @@ class _Rows:
             row["held"] = min(held, row["live"])
         if times > 1:
             row["times"] = times
-        if equation.primitive.name == "cond_as_select":
+        if equation.primitive is cond_as_select:
             row["note"] = (
                 "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
             )
@@ -285,7 +288,7 @@ class _Rows:
         if inside.role:
             return inside.role
         name = equation.primitive.name
-        if self.transformation == "vmap" and name in PLUMBING and all([row["op"] != name for row in parents]):
+        if self.transformation == "vmap" and equation.primitive in PLUMBING and all([row["op"] != name for row in parents]):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])

@@ -93,7 +93,7 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
         applied = applied[:-1]
     before = _traced(calls[0], function)
-    found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (_part(before),))]
+    found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (Part(before.traced.program, before.paths),))]
     for called, one, call in zip(calls, applied, calls[1:]):
         of, through = found[-1].id, ""
         if one.name in ("grad", "value_and_grad"):
@@ -103,7 +103,8 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         batch = _batch_size(before.types, made.types) if one.name == "vmap" else None
         by = str(one) if batch is None else f"{one}, {batch} at a time"
         id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
-        found.append(ProgramStage(id, name, by, of, (_part(made),), through=through, batch=batch))
+        part = Part(drop_dead_code(made.traced.program), made.paths)
+        found.append(ProgramStage(id, name, by, of, (part,), through=through, batch=batch))
         before = made
     part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
     found.append(ProgramStage("simplify", "Simplified", "before compiling", found[-1].id, (part,), False))
@@ -133,10 +134,6 @@ def _replayed(before: TracedCall, function: Function) -> Function:
         return unflatten(structure, run(program, kind_of(function).flatten((args, kwargs))[0]))
 
     return replayed
-
-
-def _part(call: TracedCall) -> Part:
-    return Part(call.traced.program, call.paths)
 
 
 def _new_id(name: str, found: Sequence[ProgramStage]) -> str:

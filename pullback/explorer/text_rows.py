@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from pullback.analysis.hlo import operations_of
-from pullback.engine.compile import numbered_texts
+from pullback.engine.backend import Executable
+from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.words import counted
 from pullback.program.program import Program
+from pullback.program.provenance import numbered_name
 
 _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*?#(\d+)"\("(?:[^"\\]|\\.)*"(?::\d+)*\)\)')
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
@@ -30,13 +33,14 @@ def add_compiled(page: PageData, program: Program, of: str) -> None:
     Arguments:
         of: the id of the stage that shows the Program.
     """
-    source, optimized = numbered_texts(program)
+    source = lower_to_text(program, located=numbered_name)
+    executable, optimized = numbered_executable(program)
     origins = {id: rows[0] for id, rows in page.rows[of].items()}
     stage = page.stage("stablehlo", name="StableHLO", by="jit, lowered", kind="text")
     stage["rows"] = _nested([_stablehlo_row(page, line, origins) for line in source.rstrip("\n").split("\n")])
     stage["count"] = sum([" = " in row["text"] for row in stage["rows"]])
     stage["deltas"] = [f"{counted(stage['count'], 'operation')} for {counted(len(page.rows[of]), 'equation')}."]
-    _add_optimized(page, optimized, origins)
+    _add_optimized(page, optimized, origins)["backend"] = _figures(executable)
 
 
 def _stablehlo_row(page: PageData, line: str, origins: dict[int, Row]) -> Row:
@@ -77,7 +81,7 @@ def _nested(rows: list[Row]) -> list[Row]:
 # ---- what XLA made of it ------------------------------------------------------------------------------------------------
 
 
-def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> None:
+def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> dict[str, Any]:
     stage = page.stage("optimized", name="Optimized", by="jit, compiled by XLA", kind="text")
     rows = _Optimized(page, text, origins).entry()
     arguments = [row for row in rows if row.get("main") and " parameter(" in row["text"]]
@@ -90,6 +94,16 @@ def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> None:
     unknown = sum(["from" not in row for row in steps])
     told = f"{counted(len(steps), 'step')}; {merged} merged from several equations"
     stage["deltas"] = [f"{told}, {unknown} that XLA does not tell the origin of." if unknown else f"{told}."]
+    return stage
+
+
+def _figures(executable: Executable) -> dict[str, float]:
+    """What the compiler itself says of the program; it counts the body of a loop once."""
+    costs, memory = executable.cost_analysis(), executable.memory_analysis()
+    temporary = memory.get("temp_size_in_bytes", 0)
+    arrays = sum([memory.get(f"{name}_size_in_bytes", 0) for name in ("argument", "output")])
+    known = {"flops": costs.get("flops", 0.0), "bytes": costs.get("bytes accessed", 0.0)}
+    return {**{name: max(0.0, value) for name, value in known.items()}, "temp": temporary, "peak": arrays + temporary}
 
 
 class _Optimized:

@@ -17,6 +17,7 @@ from pullback.core.errors import LeafError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import array_leaf, kind_of, unflatten
 from pullback.core.types import ArrayType
+from pullback.diagnose.again import without_effects
 from pullback.diagnose.finding import Finding, first_nan
 from pullback.diagnose.recording import Recording
 from pullback.diagnose.stats import Stats
@@ -49,7 +50,7 @@ def add_values(
             made[stage.id]["deltas"].append(f"No values are shown here: {why}.")
             continue
         recording = Recording()
-        walk(stage.program, leaves, recording)
+        walk(without_effects(stage.program), leaves, recording)
         inputs = [row for row in made[stage.id]["rows"] if "arg" in row]
         constants = [host_array(array) for _, array in stage.program.constants]
         for row, leaf in zip(inputs, [*leaves, *constants]):
@@ -67,9 +68,12 @@ def add_values(
 
 
 def _first(stage: ProgramStage, leaves: Sequence[Array]) -> Finding | None:
-    """Where the first NaN, or else the first infinity, is made."""
-    paths = stage.parts[0].paths
-    return first_nan(stage.program, leaves, paths) or first_nan(stage.program, leaves, paths, infinity=True)
+    """Where the first NaN, or else the first infinity, is made.
+
+    Of all runs for a page, the first one here alone has effects.
+    """
+    paths, program = stage.parts[0].paths, stage.program
+    return first_nan(program, leaves, paths) or first_nan(without_effects(program), leaves, paths, infinity=True)
 
 
 def _data(stats: Stats) -> dict[str, Any]:

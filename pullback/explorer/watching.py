@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import html
 import json
+import linecache
 import os
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from pullback.core.lazy import lazy_module
-from pullback.core.source import trim
+from pullback.core.source import describe, innermost, trim
 
 server = lazy_module("http.server")
 
@@ -52,6 +54,7 @@ class Watched:
     def renew(self) -> BaseException | None:
         """Make the page; one that says what went wrong where that fails, which is returned."""
         failed: Exception | None = None
+        linecache.checkcache()
         try:
             page = self.make()
         except Exception as error:  # the user's code, saved in the middle of a change
@@ -110,25 +113,62 @@ def watch(make: Callable[[], str], files: Callable[[], Sequence[str]], report: C
     thread = threading.Thread(target=httpd.serve_forever, name="pullback explorer", daemon=True)
     thread.start()
     try:
-        _told(report, watched.renew())
+        seen = _renewed(watched, files, report)
         report(f"http://127.0.0.1:{httpd.server_address[1]}/ shows the page; Ctrl-C ends it.")
-        seen = _stamps(files())
         pause = threading.Event()
         while not pause.wait(EVERY):
-            now = _stamps(files())
-            if now != seen:
-                seen = now
+            if _stamps(files()) != seen:
                 report("Saved: the page is made anew.")
-                _told(report, watched.renew())
+                seen = _renewed(watched, files, report)
     finally:
         httpd.shutdown()
         httpd.server_close()
         thread.join()
 
 
-def _told(report: Callable[[str], None], failed: BaseException | None) -> None:
+def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
+    """The file of a function, and what gives the function as it stands there now: the first time, the function itself.
+
+    Raises:
+        ValueError: it is not a function of a file, under a name by which it could be found there again.
+    """
+    plain = innermost(function)
+    code = getattr(plain, "__code__", None)
+    file = "" if code is None else code.co_filename
+    names = plain.__qualname__.split(".") if code is not None else []
+    if not os.path.isfile(file) or any([name.startswith("<") for name in names]):
+        raise ValueError(
+            f"explore(watch=True) looks for the function in its file again, so it must be defined at the top of one, by def;"
+            f" {describe(function)} is not. Move it there, or make the page anew yourself."
+        )
+    module = ModuleType(f"{os.path.splitext(os.path.basename(file))[0]}_watched")
+    module.__file__ = file
+    seen: list[Any] = []
+
+    def load() -> Any:
+        stamp = _stamps([file])
+        if not seen or seen[-1] == stamp:
+            seen.append(stamp)
+            return function
+        seen.append(None)  # from now on, the file's
+        with open(file, "rb") as source:
+            exec(compile(source.read(), file, "exec", dont_inherit=True), vars(module))
+        found: Any = module
+        for name in names:
+            found = getattr(found, name)
+        return found
+
+    return file, load
+
+
+def _renewed(watched: Watched, files: Callable[[], Sequence[str]], report: Callable[[str], None]) -> dict[str, Any]:
+    """Make the page; gives the states of the files that it was made from. One that is saved meanwhile is seen as changed."""
+    before = _stamps(files())
+    failed = watched.renew()
     if failed is not None:
         report(f"{type(failed).__name__}: {failed}")
+    after = _stamps(files())
+    return {file: before.get(file, state) for file, state in after.items()}
 
 
 def _stamps(files: Sequence[str]) -> dict[str, tuple[int, int]]:

@@ -22,6 +22,8 @@ from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
 
 difflib = lazy_module("difflib")
 
+MOST_PAIRS = 1 << 18  # of inputs between the ends that are alike; of more, none are matched
+
 
 class Matching:
     """Two Programs, and what in them stands for each other.
@@ -42,6 +44,7 @@ class Matching:
         self._match_ends()
         self._match_ids()
         self._match_values()
+        self._match_makers(alike=True)
         self._match_readers()
         self._match_left()
         self._match_makers()
@@ -69,14 +72,8 @@ class Matching:
     def _match_ends(self) -> None:
         """Inputs stand for each other in their order, where there are more of one than of the other those of a type; constants
         that are equal, and then those that are left of a type."""
-        given = self.before.inputs, self.after.inputs
-        pairs: Iterable[tuple[Variable, Variable]] = zip(*given)
-        if len(given[0]) != len(given[1]):
-            types = [[variable.placed_type for variable in one] for one in given]
-            blocks = difflib.SequenceMatcher(None, *types, autojunk=False).get_matching_blocks()
-            pairs = [(given[0][i + k], given[1][j + k]) for i, j, size in blocks for k in range(size)]
-        for x, y in pairs:
-            self.match(x, y)
+        for i, j in _aligned(*[[one.placed_type for one in program.inputs] for program in (self.before, self.after)]):
+            self.match(self.before.inputs[i], self.after.inputs[j])
         for key in (constant_key, _constant_type):
             waiting: dict[Any, deque[Variable]] = defaultdict(deque)
             for x, array in self.before.constants:
@@ -122,25 +119,36 @@ class Matching:
             for i, out in enumerate(equation.outputs):
                 self._classes.setdefault(out, numbers.setdefault((key, i), ("value", next(self._number))))
 
-        for a in self.before.equations:
-            if a not in self._taken:
-                found = key(a)
-                waiting[found].append(a)
-                number(a, found)
-        for b in self._left():
-            found = key(b)
-            if queue := waiting.get(found):
-                self._pair_in_class(queue.popleft(), b, found, numbers)
-            else:
-                number(b, found)
+        known: dict[Equation, Any] = {}
+        for equations in (self.before.equations, self._left()):
+            for one in equations:
+                if one not in self._taken:
+                    known[one] = key(one)
+                    number(one, known[one])
+        # of several that compute one value, those that are read alike come first
+        for read in (self._uses(self.before), self._uses(self.after)), None:
+            for a in self.before.equations:
+                if a not in self._taken:
+                    waiting[known[a], read and read[0](a)].append(a)
+            for b in self._left():
+                if queue := waiting.get((known[b], read and read[1](b))):
+                    self._pair_in_class(queue.popleft(), b)
 
-    def _pair_in_class(self, a: Equation, b: Equation, key: Any, numbers: dict[Any, Hashable]) -> None:
-        """As `pair`; the results are of the class that all equal ones are of."""
+    def _pair_in_class(self, a: Equation, b: Equation) -> None:
+        """As `pair`, of those whose results are of one class already."""
         self.partner[b] = a
         self._taken.add(a)
-        for i, (x, y) in enumerate(zip(a.outputs, b.outputs)):
-            self.values[x] = y
-            self._classes[y] = self._classes[x] = self._classes.get(x, numbers.get((key, i)))
+        self.values.update(zip(a.outputs, b.outputs))
+
+    def _uses(self, program: Graph) -> Callable[[Equation], int]:
+        """What tells apart how the results of equations are read."""
+        found: dict[Atom, int] = defaultdict(int)
+        for equation in program.equations:
+            for place, atom in enumerate(equation.inputs):
+                found[atom] += hash((self._key(equation), place))
+        for place, atom in enumerate(program.outputs):
+            found[atom] += hash(place)
+        return lambda equation: hash(tuple([found.get(out, 0) for out in equation.outputs]))
 
     def _match_readers(self) -> None:
         """Those that apply one operation, and read at some place values that stand for each other; in the order of `after`, so
@@ -185,8 +193,9 @@ class Matching:
                 if queue := waiting.get(key(b)):
                     self.pair(queue.popleft(), b)
 
-    def _match_makers(self) -> None:
-        """Those whose results are read at one place by what stands for each other: one operation in the place of another."""
+    def _match_makers(self, alike: bool = False) -> None:
+        """Those whose results are read at one place by what stands for each other, from the outputs on: if they are `alike`, so
+        that what was put into a chain is found from both its ends; or one operation in the place of another."""
         makers = [{out: one for one in program.equations for out in one.outputs} for program in (self.before, self.after)]
 
         def follow(x: Atom, y: Atom) -> None:
@@ -195,7 +204,7 @@ class Matching:
             a, b = makers[0].get(x), makers[1].get(y)
             if a is None or b is None or a in self._taken or b in self.partner or len(a.outputs) != len(b.outputs):
                 return
-            if a.outputs.index(x) == b.outputs.index(y):
+            if a.outputs.index(x) == b.outputs.index(y) and (not alike or self._key(a) == self._key(b)):
                 self.pair(a, b)
 
         for x, y in zip(self.before.outputs, self.after.outputs):
@@ -232,6 +241,23 @@ class Matching:
 
     def _anchor(self, atom: Any) -> Hashable:
         return atom.key if isinstance(atom, Literal) else atom  # type: ignore[no-any-return]
+
+
+def _aligned(first: Sequence[Any], second: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """The places of two sequences that stand for each other: all in order, if there are as many; else those that are equal."""
+    count = min(len(first), len(second))
+    if len(first) == len(second):
+        yield from zip(range(count), range(count))
+        return
+    start = next((i for i in range(count) if first[i] != second[i]), count)
+    rest = count - start
+    end = next((i for i in range(rest) if first[-1 - i] != second[-1 - i]), rest)
+    inner = first[start : len(first) - end], second[start : len(second) - end]
+    yield from [(i, i) for i in range(start)]
+    if len(inner[0]) * len(inner[1]) <= MOST_PAIRS:
+        for i, j, size in difflib.SequenceMatcher(None, *inner, autojunk=False).get_matching_blocks():
+            yield from [(start + i + k, start + j + k) for k in range(size)]
+    yield from [(len(first) - end + i, len(second) - end + i) for i in range(end)]
 
 
 def constant_key(variable: Variable, array: Array) -> Any:

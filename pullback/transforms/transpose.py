@@ -295,10 +295,10 @@ class Tape(Trace):
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
             found[index] = cotangent if before is None else add(real_ones(before, type), real_ones(cotangent, type))
 
-        for out, cotangent in zip(outs, cotangents, strict=True):
-            if out is not None and cotangent is not ZERO:
-                accumulate(out, cotangent)
         with self.walking("transpose", "cotangent") as recording:
+            for out, cotangent in zip(outs, cotangents, strict=True):
+                if out is not None and cotangent is not ZERO:
+                    accumulate(out, cotangent)
             walked = None if recording is None else recording.made
             for step in reversed(self.steps):
                 if recording is not None:

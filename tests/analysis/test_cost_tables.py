@@ -171,6 +171,11 @@ def test_no_difference_is_explained_where_there_is_none() -> None:
     assert "compiled by XLA: 128 FLOPs" in text and "XLA counts what it has fused" not in text
 
 
+@pytest.mark.parametrize(("shape", "said"), [((), "compiled by XLA: 1 FLOP, "), ((0,), "compiled by XLA: it counts nothing")])
+def test_one_or_nothing_is_said_in_words(shape: tuple[int, ...], said: str) -> None:
+    assert said in pb.cost(lambda x: x + x, pb.ArrayType(shape, "float32")).text()
+
+
 def test_a_large_program_is_compiled_only_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pullback.analysis.compiled.MOST_EQUATIONS", 1)
     assert pb.cost(lambda x: x + x, X).compiled is not None

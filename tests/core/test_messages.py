@@ -48,8 +48,7 @@ EXCUSED: dict[tuple[str, str], str] = {
     ("api/stages.py", "cannot be exported, since {error}"): QUOTES,
     ("export/", "cannot be exported"): QUOTES,
     ("export/programs.py", "cannot be read here: {error}"): QUOTES,
-    ("cli/plan.py", "one_line(str(error))"): QUOTES,
-    ("cli/xpr.py", "one_line(str(error))"): QUOTES,
+    ("cli/", "one_line(str(error))"): QUOTES,
     ("cli/explore.py", "--text {options.text}: {error}"): QUOTES,
     ("core/trees.py", "{path()}: {error}"): QUOTES,
     ("numpy/promotion.py", "{name}: {error}"): QUOTES,
@@ -73,7 +72,6 @@ EXCUSED: dict[tuple[str, str], str] = {
     ("testing/", ""): VALUES,
     ("parallel/hlo.py", ""): FOREIGN,
     ("api/loops.py", "{self.key}"): ELSEWHERE,
-    ("random/keys.py", "{message}"): ELSEWHERE,
     ("parallel/predicates.py", "{self.text}"): ELSEWHERE,
     ("compat/jax/", ""): "says what JAX says, as its clients expect",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import io
 import pathlib
+import pdb  # noqa: T100
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -135,6 +136,18 @@ def test_it_stops_at_what_is_caught() -> None:
     assert "outside -2.0 .. 2.0: #" in text and "-> y = h * SCALE" in text
 
 
+def test_it_stops_where_a_nan_is_made() -> None:
+    def f(x: Any) -> Any:
+        y = pnp.log(x)
+        z = y - 1.0
+        return pnp.sum(z * pnp.sqrt(z))
+
+    text = session("p y\nc\np z\nc\n", f, (pnp.array([-1.0, 1.0]),), stop_at="nan")
+    assert text.count("NaN is made") == 1 and "-> y = pnp.log(x)" in text and "[nan  0.]" in text
+    text = session("c\n", f, (pnp.array([5.0]),), stop_at=["nan", line("z = y - 1.0")])
+    assert "NaN is made" not in text and "-> z = y - 1.0" in text
+
+
 def test_a_line_of_a_caller_stops_once_for_all_that_it_calls() -> None:
     text = session("p h\nc\n", stop_at=line("h = layer(w, x)"))
     assert text.count("this line has run") == 1 and "dot_general" in text and "tanh" in text
@@ -205,3 +218,8 @@ def test_a_serialized_program_stops_too() -> None:
     again = pb.Program.from_json(program.to_json(), primitives)
     text = session("p values[0].shape\nc\n", again)
     assert "-> y = h * SCALE" in text and "(2,)" in text
+
+
+def test_a_debugger_of_another_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"replay's debugger must make a pullback\.diagnose\.debugger\.Debugger"):
+        pb.replay(loss, W, X, stop_at=line("y = h * SCALE"), debugger=pdb.Pdb)

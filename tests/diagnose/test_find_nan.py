@@ -48,6 +48,24 @@ def in_a_loop(x: Any) -> Any:
     return pb.lax.scan(step, x, pnp.ones(4))[0]
 
 
+def logs_in_a_loop(x: Any) -> Any:
+    return pb.lax.scan(lambda c, y: (c - y, pnp.log(c - y)), x, pnp.arange(5.0, dtype="float32"))[1]
+
+
+def logs_in_two_loops(x: Any) -> Any:
+    return pb.lax.scan(lambda c, y: pb.lax.scan(lambda d, z: (d - z, pnp.log(d - z)), c, y), x, pnp.ones((3, 2), "float32"))[1]
+
+
+def logs_backwards(x: Any) -> Any:
+    steps = pnp.arange(5.0, dtype="float32")
+    return pb.lax.scan(lambda c, y: (c - y, pnp.log(c)), x, steps, reverse=True)[1]
+
+
+def step_by_step(x: Any) -> Any:
+    """What a step makes of a stack of which other elements are not finite."""
+    return pb.lax.scan(lambda c, y: (c, y * 2.0), 0.0, logs_in_a_loop(x))[1]
+
+
 def in_an_open_loop(x: Any) -> Any:
     return pb.lax.while_loop(lambda c: c > -5.0, lambda c: pnp.arcsin(c) - 0.75, x)
 
@@ -88,6 +106,21 @@ CASES: dict[str, Case] = {
     ),
     "in a jitted function": Case(jitted, (V([1, -1]),), "", "sqrt", "primal", "pnp.sum(pnp.sqrt(y))", ("-1.0",), element=(1,)),
     "in a step": Case(in_a_loop, (V(2.5),), "", "sqrt", "primal", "pnp.sqrt(c - y), c", ("-0.5259273",), "step 2 of scan"),
+    "in a step behind one that is infinite": Case(
+        logs_in_a_loop, (V([50, 4, 3]),), "vmap", "log", "primal", "pnp.log(c - y)", ("-2.0",), "step 3 of scan", (1,), (1,)
+    ),
+    "in the first step of a loop that runs backwards": Case(
+        logs_backwards, (V(5),), "", "log", "primal", "pnp.log(c)", ("-2.0",), "step 2 of scan"
+    ),
+    "in a step in a step": Case(
+        logs_in_two_loops, (V(4),), "", "log", "primal", "pnp.log(d - z)", ("-1.0",), "step 2 of scan, step 0 of scan"
+    ),
+    "in one of the steps of a stack": Case(
+        step_by_step, (V(3),), "", "log", "primal", "pnp.log(c - y)", ("-3.0",), "step 3 of scan"
+    ),
+    "before one that another element makes of it": Case(
+        lambda x: pnp.log(x) * 0.0, (V([0, -1]),), "", "log", "primal", "pnp.log(x) * 0.0", ("-1.0",), element=(1,)
+    ),
     "in a step of an open loop": Case(
         in_an_open_loop, (V(0.9),), "", "asin", "primal", "pnp.arcsin(c)", (), "step 3 of while_loop"
     ),
@@ -153,6 +186,13 @@ def test_what_makes_a_nan_is_named(name: str) -> None:
     text = str(finding)
     assert finding.source.text in text and case.place in text
     assert ("Cure" in text) is (case.trap is not None)
+
+
+def test_no_cause_is_named_that_belongs_to_another_element() -> None:
+    one = V([True, False]).astype(bool)
+    finding = pb.find_nan(lambda x: pnp.where(one, pnp.log(x), 0.0) * 0.0, V([0, -1]), backward=False)
+    assert finding is not None and finding.equation is not None and finding.equation.primitive.name == "mul"
+    assert finding.origin.element == (0,) and finding.origin.cause is None
 
 
 def test_a_gradient_in_a_loop_names_the_step() -> None:
@@ -372,6 +412,7 @@ def test_rules_of_the_users_own_are_traps_too() -> None:
     finding = pb.find_nan(lambda x: pnp.sum(pnp.where(x > 0, root(x), 0.0)), V([0.0, 1.0]))
     assert finding is not None and finding.trap is not None and finding.origin.values == ("0.0", "0.0")
     assert finding.trap.cure() == ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, root(safe), 0.0)"]
+    assert "the backward function of the user's own rule" in str(finding)
     assert "the derivative of root(x) is not finite" in str(finding).replace("\n  ", " ")
 
 

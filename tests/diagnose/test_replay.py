@@ -61,6 +61,21 @@ def test_random_programs_under_random_stacks(number: int) -> None:
         np.testing.assert_allclose(pb.replay(jitted, x).result, jitted(x), rtol=1e-6 if x.dtype == "float32" else 1e-12)
 
 
+@pytest.mark.campaign
+@pytest.mark.parametrize("number", range(60, 1000))
+def test_random_programs_campaign(number: int) -> None:
+    case = random_cases.draw(5, number)
+    with pb.default_bits(64):
+        function, x = random_cases.stacked(Eager(), case), pnp.asarray(case.x)
+        try:
+            expected = function(x)
+        except pb.errors.GradientError:  # of a function without such a derivative
+            with pytest.raises(pb.errors.GradientError):
+                pb.replay(function, x)
+            return
+        same(pb.replay(function, x).result, expected)
+
+
 def newton(x: Any) -> Any:
     def solve(f: Any, guess: Any) -> Any:
         return pb.lax.fori_loop(0, 20, lambda _, y: y - f(y) / pb.grad(f)(y), guess)
@@ -153,6 +168,22 @@ def test_a_program_is_run_as_it_is() -> None:
     same(run.result, program(pnp.asarray(V)))
     inner = {one.id for held in program.subprograms() for one in held.equations}
     assert {one.id for one in program.equations} <= run.values.keys() and run.values.keys() & inner
+
+
+def test_static_arguments_and_what_is_no_array_are_handed_on() -> None:
+    def f(x: Any, n: int, mode: str = "power", *, fn: Any = None) -> Any:
+        for _ in range(n):
+            x = x * 2.0 if mode == "double" else x * x
+        return x if fn is None else fn(x)
+
+    jitted = pb.jit(f, static_argnums=1, static_argnames=("mode", "fn"))
+    same(pb.replay(jitted, pnp.array(3.0), 2, "double").result, pnp.array(12.0))
+    same(pb.replay(jitted, pnp.array(3.0), 2, apply="grad").result, pb.grad(lambda x: x**4)(pnp.array(3.0)))
+    same(pb.replay(jitted, pnp.array(3.0), 2, mode="double", fn=pnp.sin).result, pnp.sin(pnp.array(12.0)))
+    assert pb.find_nan(jitted, pnp.array(3.0), 2, mode="double") is None
+    same(pb.replay(lambda x, how: x + len(how), pnp.array(1.0), "four").result, pnp.array(5.0))
+    with pytest.raises(pb.errors.LeafError, match=r"p\['how'\] is 'four' of type str"):
+        pb.replay(lambda p: p["x"], {"x": 1.0, "how": "four"})
 
 
 # ---- values ---------------------------------------------------------------------------------------------------------------
@@ -257,8 +288,13 @@ def test_only_so_much_is_kept_of_what_is_caught() -> None:
 
 
 def test_what_a_watch_raises_comes_out() -> None:
-    with pytest.raises(ZeroDivisionError):
-        pb.replay(pnp.sin, 1.0, watch=lambda *_: 1 / 0)
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for watch, error in ((lambda *_: 1 / 0, ZeroDivisionError), (interrupt, KeyboardInterrupt)):
+        with pytest.raises(error):
+            pb.replay(lambda x: pb.lax.fori_loop(0, 3, lambda i, y: y * 2.0, x), 1.0, watch=watch)
+        assert float(pb.jit(pnp.sin)(0.5)) == pytest.approx(np.sin(0.5))
 
 
 # ---- what is wrong ----------------------------------------------------------------------------------------------------------
@@ -353,3 +389,43 @@ def test_callbacks_run_in_order() -> None:
 
     pb.replay(f, 1.0)
     assert seen == [1.0, 1.0, 2.0]
+
+
+SEEN: list[float] = []
+
+
+def noted(x: Any) -> Any:
+    pb.debug.callback(lambda v: SEEN.append(float(v)), x)
+    return x * 2.0
+
+
+EFFECTS: dict[str, tuple[Any, str, Any, list[float]]] = {
+    "once": (noted, "", 1.5, [1.5]),
+    "in a jitted function": (lambda x: pb.jit(noted)(x), "", 1.5, [1.5]),
+    "in steps": (lambda x: pb.lax.scan(lambda c, y: (noted(c), y), x, None, length=3), "", 1.0, [1.0, 2.0, 4.0]),
+    "in an open loop": (lambda x: pb.lax.while_loop(lambda c: noted(c) < 8.0, noted, x), "", 1.0, [1.0, 1.0, 2.0, 2.0, 4.0]),
+    "in a branch": (lambda x: pb.lax.cond(x > 0, noted, lambda y: y, x), "", 1.0, [1.0]),
+    "of a gradient": (lambda x: noted(x) ** 2, "grad", 1.0, [1.0]),
+    "of a batch": (noted, "vmap", np.float32([1, 2]), [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_what_is_done_for_its_effect_is_done_once(name: str) -> None:
+    function, apply, x, calls = EFFECTS[name]
+    runs: list[Any] = [
+        lambda: pb.replay(function, x, apply=apply, compare=True),
+        lambda: pb.find_nan(function, x, apply=apply, backward=False if name == "in an open loop" else None),
+        lambda: pb.explore(function, x, apply=apply, values=True, compile=False),
+    ]
+    for run in runs:
+        SEEN.clear()
+        run()
+        assert calls == SEEN
+
+
+def test_a_finding_of_a_checking_block_repeats_no_effect() -> None:
+    SEEN.clear()
+    with pytest.raises(pb.errors.NotFinite), pb.checking(nan="error"):
+        pb.jit(lambda x: pnp.log(noted(x)))(-1.0)
+    assert SEEN == [-1.0]

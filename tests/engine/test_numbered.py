@@ -7,8 +7,9 @@ import pytest
 
 import pullback as pb
 from pullback import numpy as pnp
-from pullback.engine.compile import numbered_texts
+from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.program.program import Program, programs_in
+from pullback.program.provenance import numbered_name
 from pullback.transforms.simplify import simplify
 
 X = np.linspace(-1.0, 1.0, 12, dtype="float32").reshape(4, 3)
@@ -37,7 +38,8 @@ def ids_in(program: Program) -> set[int]:
 def test_every_operation_is_named_after_an_equation_of_the_program(case):
     function, args = FUNCTIONS[case]
     program = simplify(pb.xpr(function, *args))
-    source, optimized = numbered_texts(program)
+    source = lower_to_text(program, located=numbered_name)
+    _, optimized = numbered_executable(program)
     named = {int(number) for number in re.findall(r'#(\d+)"\(', source)}
     assert named and named <= ids_in(program)
     leaves = {one.id for one in program.equations if not programs_in(one.params)}

@@ -277,3 +277,25 @@ def test_what_a_loop_computes_once_before_its_steps_is_the_users_own():
     (forward,) = [one for one in program.equations if one.primitive.name == "scan" and one.role == "primal"]
     (body,) = programs_in(forward.params)
     assert ("sech_squared", "residual") in {(one.primitive.name, one.role) for one in body.equations}
+
+
+def test_cotangents_of_one_value_that_are_added_up_are_cotangents() -> None:
+    """Those that come in from outside, too: of two results that are one value, and of what a step carries and returns."""
+
+    def both(x: Any, cotangent: Any) -> Any:
+        def twice(y: Any) -> Any:
+            z = y * 2.0
+            return z, z
+
+        return pb.vjp(twice, x)[1]((cotangent, cotangent))
+
+    def carried(x: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            c = c * y
+            return c, c
+
+        return pnp.sum(lax.scan(step, x, X)[1])
+
+    for program in (pb.xpr(both, X, X), pb.xpr(pb.grad(carried), np.float32(1))):
+        added = [equation for equation in all_equations(program) if equation.primitive.name == "add"]
+        assert added and all(equation.role == "cotangent" for equation in added)

@@ -35,5 +35,5 @@ def test_frames_name_rows(apply: str) -> None:
 
 
 def test_it_needs_values() -> None:
-    with pytest.raises(pb.errors.LeafError, match="a type"):
+    with pytest.raises(pb.errors.LeafError, match="is a type"):
         pb.explore(loss, pb.ArrayType((4, 4)), pb.ArrayType((4, 4)), profile=True, compile=False)

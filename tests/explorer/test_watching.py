@@ -1,0 +1,177 @@
+"""A page that is made anew when its file is saved: served on the loopback address, to this page alone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pullback as pb
+from pullback.explorer import watching
+from pullback.explorer.explorer import explore
+from pullback.explorer.watching import Watched, reloaded, served, watch
+
+FIRST = "def double(x):\n    return x * 2.0\n"
+SECOND = "def double(x):\n    return x + x + 0.0\n"
+PAGE = "<!doctype html><head><meta content=\"default-src 'none'; script-src 'sha256-x'\"></head><body><script>1</script></body>"
+
+
+class Stopped(Exception):
+    """Ends the loop that looks at the files."""
+
+
+class Watching:
+    """A watch that runs in a thread of its own, until `stop`."""
+
+    def __init__(self, make: Any, file: Path) -> None:
+        self.said: list[str] = []
+        self.address: list[str] = []
+        self.told = threading.Condition()
+        self.ended = threading.Event()
+        self.failure: BaseException | None = None
+        self.thread = threading.Thread(target=self.run, args=(make, file))
+        self.thread.start()
+        self.port = int(self.wait_for("127.0.0.1").split(":")[2].split("/")[0])
+
+    def run(self, make: Any, file: Path) -> None:
+        def files() -> list[str]:
+            if self.ended.is_set():
+                raise Stopped
+            return [str(file)]
+
+        try:
+            watch(make, files, self.hear)
+        except Stopped:
+            pass
+        except BaseException as error:
+            self.failure = error
+            self.hear("127.0.0.1:0/ failed")
+
+    def hear(self, text: str) -> None:
+        with self.told:
+            self.said.append(text)
+            self.told.notify_all()
+
+    def wait_for(self, part: str) -> str:
+        with self.told:
+            assert self.told.wait_for(lambda: any(part in text for text in self.said), 60), self.said
+            return next(text for text in self.said if part in text)
+
+    def get(self, path: str, host: str = "") -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", path, headers={"Host": host} if host else {})
+        reply = connection.getresponse()
+        body = reply.read().decode()
+        connection.close()
+        return reply.status, body
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "model.py"
+    made.write_text(FIRST)
+    return made
+
+
+@pytest.fixture
+def watched(file: Path) -> Iterator[Watching]:
+    def make() -> str:
+        names: dict[str, Any] = {}
+        exec(compile(file.read_text(), str(file), "exec"), names)
+        return explore(names["double"], pb.ArrayType((3,)), compile=False).html
+
+    found = Watching(make, file)
+    yield found
+    found.stop()
+
+
+def test_the_page_follows_its_file(watched: Watching, file: Path) -> None:
+    status, page = watched.get("/")
+    assert status == 200 and "return x * 2.0" in page and '<script src="/reload/1" defer>' in page
+    assert json.loads(watched.get("/newer-than/0")[1]) is True
+    file.write_text(SECOND)
+    assert json.loads(watched.get("/newer-than/1")[1]) is True
+    status, page = watched.get("/")
+    assert "return x + x + 0.0" in page and "/reload/2" in page
+
+
+def test_a_version_that_does_not_run_is_told_and_the_next_one_is_shown(watched: Watching, file: Path) -> None:
+    file.write_text("def double(x):\n    return y <script>\n")
+    assert json.loads(watched.get("/newer-than/1")[1]) is True
+    page = watched.get("/")[1]
+    assert "This version does not run" in page and "SyntaxError" in page and "y &lt;script&gt;" in page
+    watched.wait_for("SyntaxError")
+    file.write_text(SECOND)
+    assert json.loads(watched.get("/newer-than/2")[1]) is True
+    assert "return x + x + 0.0" in watched.get("/")[1]
+
+
+def test_only_this_page_is_answered(watched: Watching) -> None:
+    assert watched.get("/etc/passwd")[0] == 404
+    assert watched.get("/newer-than/x")[0] == 404
+    assert watched.get("/", host="evil.example:80")[0] == 403
+    assert watched.get("/", host="localhost:80")[0] == 200
+    script = watched.get("/reload/7")[1]
+    assert "/newer-than/7" in script
+
+
+def test_a_port_that_is_taken_is_an_error(watched: Watching) -> None:
+    with pytest.raises(OSError):
+        watch(lambda: "", list, lambda text: None, watched.port)
+
+
+def test_a_served_page_may_do_no_more_than_reload() -> None:
+    page = served(PAGE, 3)
+    assert "default-src 'none'; connect-src 'self';" in page and "script-src 'self' 'sha256-x'" in page
+    assert page.count("<script") == 2
+
+
+def test_nobody_waits_longer_than_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "PATIENCE", 0.01)
+    found = Watched(lambda: "<body></body>")
+    assert found.renew() is None and found.is_newer(0) and not found.is_newer(1)
+
+
+def test_a_function_is_looked_up_in_its_file_again(file: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(FIRST, str(file), "exec"), names)
+    place, load = reloaded(names["double"])
+    assert place == str(file) and load() is names["double"] and load() is names["double"]
+    file.write_text(SECOND + "\nclass Model:\n    @staticmethod\n    def f(x):\n        return x\n")
+    assert load()(2.0) == 4.0 and load() is not names["double"]
+
+
+def test_what_is_in_no_file_cannot_be_watched() -> None:
+    with pytest.raises(ValueError, match=r"must be defined at the top of one, by def; test_what_is_in_no_file.*is not"):
+        pb.explore(lambda x: x, 1.0, watch=True)
+    names: dict[str, Any] = {}
+    exec("def f(x):\n    return x\n", names)
+    with pytest.raises(ValueError, match="must be defined at the top of one"):
+        pb.explore(names["f"], 1.0, watch=True)
+
+
+def test_watching_ends_with_ctrl_c_and_gives_the_newest(monkeypatch: pytest.MonkeyPatch, file: Path, capsys: Any) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(FIRST, str(file), "exec"), names)
+    looks: list[int] = []
+
+    def stamps(files: Any) -> dict[str, Any]:
+        looks.append(1)
+        if len(looks) > 4:
+            raise KeyboardInterrupt
+        return {}
+
+    monkeypatch.setattr(watching, "_stamps", stamps)
+    found = pb.explore(names["double"], pb.ArrayType((3,)), compile=False, watch=True)
+    assert found.programs["base"].equations and "http://127.0.0.1:" in capsys.readouterr().out
+    assert not [one for one in threading.enumerate() if one.name == "pullback explorer"]
