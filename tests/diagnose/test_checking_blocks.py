@@ -91,7 +91,7 @@ FAULTS = {
     "purity": Fault(impure, "gave a different program when it was traced again: equation 1, mul", "jit scan nested"),
     "constants": Fault(closing_over, "closes over 1,200 bytes", "jit scan nested"),
     "keys": Fault(with_one_key, "uniform was given a key that normal has used up already", "eager jit grad vmap scan nested"),
-    "leaks": Fault(leaking, "Leaked trace of", "jit vmap scan nested"),
+    "leaks": Fault(leaking, "Leaked trace of", "jit grad vmap scan nested"),
     "unused": Fault(leaving_out, "argument other", "jit grad nested"),
     "widening": Fault(widening, "mul converts int32 to float32", "eager jit grad vmap scan nested"),
     "rank_promotion": Fault(rank_promoting, "broadcasts shapes (3,) and (3, 3)", "eager jit grad vmap scan nested"),
@@ -694,3 +694,36 @@ def test_the_block_may_stand_around_a_training_step() -> None:
             for key in pb.random.split(pb.random.key(0), 3):
                 value, params = step(params, pnp.ones((5, 3)), key)
     assert np.isfinite(value)
+
+
+DERIVATIVES: dict[str, Callable[[Callable[..., Any]], Any]] = {
+    "jvp": lambda f: pb.jvp(f, (2.0,), (1.0,)),
+    "linearize": lambda f: pb.linearize(f, 2.0)[1](1.0),
+    "vjp": lambda f: pb.vjp(f, 2.0)[1](1.0),
+    "jacfwd": lambda f: pb.jacfwd(f)(2.0),
+    "jacrev": lambda f: pb.jacrev(f)(2.0),
+    "value_and_grad": lambda f: pb.value_and_grad(f)(2.0),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_leaks_from_derivatives_are_told_of(name: str) -> None:
+    kept: list[Any] = []
+
+    def keeping(x: Any) -> Any:
+        kept.append(x * 2.0)
+        return x * x
+
+    with pb.checking(leaks="error"), pytest.raises(pb.errors.EscapedTracerError, match="Leaked trace of"):
+        DERIVATIVES[name](keeping)
+    kept.clear()
+    with pb.checking(leaks="error"):
+        DERIVATIVES[name](lambda x: x * x)
+
+
+def test_auxiliary_data_are_no_leak() -> None:
+    with pb.checking(leaks="error"):
+        (value, aux), gradient = pb.value_and_grad(lambda x: (x * x, {"twice": x * 2.0, "none": None, "one": 1}), has_aux=True)(
+            3.0
+        )
+    assert (float(value), float(aux["twice"]), aux["none"], aux["one"], float(gradient)) == (9.0, 6.0, None, 1, 6.0)
