@@ -34,6 +34,7 @@ from pullback.core.array import Array, PlacedArray, is_deleted
 from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
+from pullback.core.leaks import leak_checked
 from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -82,6 +83,7 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return push_forward("jvp", fun, primals, tangents, has_aux)
 
 
+@leak_checked
 def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> tuple[Any, ...]:
     """`jvp`, for a transformation that error messages call `what`."""
     check_callable(fun, what)
@@ -103,6 +105,7 @@ class LinearizedCall:
 
     __slots__ = ("active", "flat", "linearized", "result", "types", "what")
 
+    @leak_checked
     def __init__(
         self,
         what: str,

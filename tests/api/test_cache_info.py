@@ -223,3 +223,19 @@ def test_the_environment_variable_explains_every_function(
     assert str(last(jitted)) in said
     pb.jit(lambda x: x, explain_misses=False)(1.0)
     assert capsys.readouterr().out == ""
+
+
+def test_named_axes_are_told() -> None:
+    jitted = pb.jit(lambda x: pb.lax.psum(x, "rows"))
+    for size in (3, 4):
+        pb.vmap(jitted, axis_name="rows")(pnp.ones(size))
+    (change,) = last(jitted).differences
+    assert change == ("axes", "", "named axes: were 'rows' of size 3, are now 'rows' of size 4")
+
+
+def test_of_several_structures_the_nearest_is_the_one_of_most_alike_leaves() -> None:
+    jitted = pb.jit(lambda *xs: sum(xs))
+    for count in (1, 4, 5):
+        jitted(*[1.0] * count)
+    (change,) = last(jitted).differences
+    assert change.argument == "args[4]"
