@@ -163,9 +163,7 @@ def run(path: pathlib.Path, out: pathlib.Path) -> list[str]:
     names: dict[str, Any] = {"__name__": "tutorial"}
     states: list[str] = []
     out.mkdir(parents=True)
-    (out / path.name).write_text(
-        code_of(text[:last])
-    )  # where it is run, so that what it says of its lines names the page alone
+    (out / path.name).write_text(code_of(text[:last]))  # where it runs, so that lines name the page alone
     os.chdir(out)
     for found in BLOCK.finditer(text, 0, last):
         line = text.count("\n", 0, found.start())
