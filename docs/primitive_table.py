@@ -236,7 +236,7 @@ def page(prose: Any) -> str:
     found = primitives()
     cells = [column(primitive) for primitive in found for column in (reverse, batches, taylor)]
     derived = sum(cell.startswith("*") and not cell.startswith("**") for cell in cells)
-    counted = f"These are {len(found)}; {derived} of their rules for reverse mode, batches and Taylor series are derived.\n"
+    counted = f"There are {len(found)}; {derived} of their rules for reverse mode, batches and Taylor series are derived.\n"
     parts = [HEADER, counted]
     for module in dict.fromkeys(map(home, found)):
         path = module.replace(".", "/")

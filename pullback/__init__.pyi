@@ -48,7 +48,7 @@ from pullback.api.devices import device_get as device_get
 from pullback.api.devices import device_put as device_put
 from pullback.api.devices import devices as devices
 from pullback.api.devices import local_devices as local_devices
-from pullback.api.differences import diff as diff
+from pullback.api.differences import program_diff as program_diff
 from pullback.api.jacobians import hessian as hessian
 from pullback.api.jacobians import hvp as hvp
 from pullback.api.jacobians import jacfwd as jacfwd

@@ -45,7 +45,7 @@ ABOVE: dict[str, set[str]] = {
     "export": {"control", "core", "program", "engine", "native", "ops", "api"},
     "profiler": {"core", "engine", "api"},
     "testing": {"core", "program", "ops", "transforms", "control", "api", "numpy", "export"},
-    "explorer": {"core", "program", "transforms", "control", "engine", "api", "diagnose", "analysis"},
+    "explorer": {"core", "program", "ops", "transforms", "control", "engine", "api", "diagnose", "analysis"},
     "distributed": {"core", "parallel"},
     "launch": {"core", "parallel"},
     "sparse": {"core", "program", "ops", "transforms", "control", "api", "numpy"},

@@ -241,7 +241,8 @@ class CostTable(Shown):
         whole = self.total
         parts = [f"{count(whole.flops)} FLOP{'' if whole.flops == 1 else 's'}"]
         if whole.transcendentals:
-            parts.append(f"{count(whole.transcendentals)} values of transcendental functions")
+            values = "value" if whole.transcendentals == 1 else "values"
+            parts.append(f"{count(whole.transcendentals)} {values} of transcendental functions")
         parts.append(f"{size(whole.bytes)} read and written")
         if whole.sent:
             parts.append(f"{size(whole.sent)} sent between devices")

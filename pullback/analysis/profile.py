@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from pullback.analysis.counting import EquationCost, equation_costs, heading, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
-from pullback.analysis.tables import Column, Shown, Table, count, part, size
+from pullback.analysis.tables import Column, Shown, Table, count, number_of, part, size
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
@@ -464,5 +464,5 @@ def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = Fa
     spent = sum([statistics.median(one.seconds) for one in measured.parts])
     many = max([variable.sharding.mesh.size for variable in stage.program.inputs if variable.sharding is not None], default=1)
     added = f", on {many} devices added up" if many > 1 else ""
-    notes.append(f"{measured.runs} runs; operations take {seconds(spent)} together{added}")
+    notes.append(f"{number_of(measured.runs, 'run')}; operations take {seconds(spent)} together{added}")
     return Profile(stage.program, total, measured, notes, "operation")

@@ -326,7 +326,7 @@ class Jitted(NativeCallable):
             >>> for size, n in ((1, 2), (1, 2), (1, 3), (4, 3)):
             ...     y = f(pb.numpy.ones(size), n)
             >>> print(f.cache_info())
-            1 hits, 3 misses, 3 signatures kept
+            1 hit, 3 misses, 3 signatures kept
             miss 1, (x: f32[1], n=2): traced, since it is called for the first time.
             miss 2, (x: f32[1], n=3): traced again, since no earlier call is like this one. Compared with the nearest:
               static argument n: was 2, is now 3

@@ -1,4 +1,4 @@
-"""`pb.diff`: how two Programs, or two functions, differ."""
+"""`pb.program_diff`: how two Programs, or two functions, differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pullback.program.program import Program
 
 
 @api_boundary
-def diff(before: Program | Function, after: Program | Function, /, *args: Any, **kwargs: Any) -> ProgramDiff:
+def program_diff(before: Program | Function, after: Program | Function, /, *args: Any, **kwargs: Any) -> ProgramDiff:
     """How two Programs, or two functions for the same arguments, differ: which operations were added, removed or changed.
 
     Equations are matched by what they are and compute, not by the names of variables: by their ids and origins, where one
@@ -25,8 +25,8 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
             Program, by default, what that takes.
 
     Returns:
-        A `ProgramDiff`. It is false where there is no difference, so that `assert not pb.diff(p, q)` is a test, and prints like
-        `diff -u`; `.rows` is data, `.show()` prints it in colour, and notebooks show it so.
+        A `ProgramDiff`. It is false where there is no difference, so that `assert not pb.program_diff(p, q)` is a test, and
+        prints like `diff -u`; `.rows` is data, `.show()` prints it in colour, and notebooks show it so.
 
     Raises:
         TypeError: something is neither a Program nor a function; there are no arguments for functions, or some for Programs.
@@ -38,7 +38,7 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
         >>> def g(y):
         ...     z = y * 2.0
         ...     return pb.numpy.sum(pb.numpy.sin(z))
-        >>> print(pb.diff(f, g, pb.ArrayType((3,), "float32")))
+        >>> print(pb.program_diff(f, g, pb.ArrayType((3,), "float32")))
         --- f(f32[3])
         +++ g(f32[3])
           a:f32[3]:cpu(0)
@@ -50,12 +50,12 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
         1 changed, 1 added, 1 alike
     """
     for one in (before, after):
-        check_callable(one, "diff")
+        check_callable(one, "program_diff")
     given = [one for one in (before, after) if isinstance(one, Program)]
     if len(given) == 2:
         if args or kwargs:
             raise TypeError(
-                "diff takes two Programs and nothing else, since their types are part of them, but got"
+                "program_diff takes two Programs and nothing else, since their types are part of them, but got"
                 f" {len(args) + len(kwargs)} arguments for them."
             )
         return ProgramDiff(*given)
@@ -63,7 +63,8 @@ def diff(before: Program | Function, after: Program | Function, /, *args: Any, *
         if not given:
             function = describe(before)
             raise TypeError(
-                f"diff of functions takes the arguments to trace them with, or their types: diff({function}, ..., x)."
+                "program_diff of functions takes the arguments to trace them with, or their types:"
+                f" program_diff({function}, ..., x)."
             )
         args = given[0].input_types
     found = [one if isinstance(one, Program) else xpr(one, *args, **kwargs) for one in (before, after)]

@@ -59,11 +59,15 @@ class CallInfo(NamedTuple):
     explained: tuple[Miss, ...]
 
     def __str__(self) -> str:
-        lines = [f"{self.hits} hits, {self.misses} misses, {self.size} signatures kept"]
+        lines = [f"{_many(self.hits, 'hit')}, {_many(self.misses, 'miss', 'es')}, {_many(self.size, 'signature')} kept"]
         first = self.misses - len(self.explained) + 1
         for number, miss in enumerate(self.explained, first):
             lines.append(f"miss {number}, {miss.signature}: {miss}")
         return "\n".join(lines)
+
+
+def _many(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"
 
 
 @dataclass(slots=True, eq=False)

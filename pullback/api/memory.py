@@ -21,6 +21,7 @@ from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaves, kind_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Variable
+from pullback.program.running import runs_of
 from pullback.transforms.linearize import LinearizeTrace, linearize_flat
 from pullback.transforms.stage import Staged, replay, stage
 from pullback.transforms.transpose import Scale
@@ -252,7 +253,7 @@ class Residual(NamedTuple):
 
     Attributes:
         type: its ArrayType. bytes: how much memory it takes.
-        made_by: the operation that it is the result of, of what a checkpoint keeps that inside; "named 'x'" after
+        made_by: the operation that it is the result of, of what a loop or a checkpoint keeps that inside; "named 'x'" after
             `checkpoint_name`; "argument" or "constant" where there is none.
         source: the user's line with that operation, or the path of the argument.
         wanted_by: the operations whose derivatives need it.
@@ -298,7 +299,8 @@ class Residuals(list[Residual]):
             f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]:<{widths[3]}}  {row[4]}".rstrip()
             for row in rows
         ]
-        return "\n".join([*lines, f"{len(self)} residuals, {self.bytes:,} bytes"])
+        many = f"{len(self)} residual{'' if len(self) == 1 else 's'}"
+        return "\n".join([*lines, f"{many}, {self.bytes:,} bytes"])
 
     __str__ = __repr__
 
@@ -377,13 +379,15 @@ def _residual(value: Any, wanting: Sequence[str], makers: dict[Variable, Equatio
     type = type_of(value)
     equation = makers.get(value.variable) if isinstance(value, Staged) else None
     variable = value.variable if equation is not None else None
-    while equation is not None and equation.primitive is checkpoint_primitive:  # say who made it inside
-        program = equation.params["program"]
-        variable = program.outputs[equation.outputs.index(variable)]
-        inner = next((one for one in program.equations if variable in one.outputs), None)
-        if inner is None:
+    while equation is not None:  # say who made it inside of a loop or a checkpoint
+        inside = [run.program for run in runs_of(equation) if not run.test]
+        if len(inside) != 1:
             break
-        equation = inner
+        out = inside[0].outputs[equation.outputs.index(variable)]
+        inner = next((one for one in inside[0].equations if out in one.outputs), None)
+        if inner is None or not isinstance(out, Variable):
+            break
+        variable, equation = out, inner
     if equation is not None:
         name, source = equation.primitive.name, str(equation.source or "")
         made_by = f"named {equation.params['name']!r}" if equation.primitive is name_primitive else name

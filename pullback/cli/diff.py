@@ -59,7 +59,7 @@ def show(options: Namespace) -> None:
     if not types and known is not None:
         types = list(known.input_types)
     found = [program or _traced(place, applied, types) for program, place in zip(programs, places)]
-    difference = pb.diff(*found)
+    difference = pb.program_diff(*found)
     difference.show(use_color(options.color), context=None if options.all else options.context)
     if options.exit_code and difference:
         raise Differ

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from pullback.cli import xpr
+from pullback.cli.replay import VALUES, example_arguments
 from pullback.cli.terminal import UsageError, use_color
 from pullback.explorer.explorer import Explorer, explore
 from pullback.explorer.watching import watch
@@ -14,7 +15,8 @@ from pullback.explorer.watching import watch
 HELP = """\
 Write a page that shows, side by side, a function of yours, its Program, and
 what each transformation made of it: one file, which opens without a network.
-The function is traced, so it needs no data.
+The function is traced, so it needs no data; --values and --profile run it, on
+numbers that are made up.
 """
 EXAMPLES = """\
 Types and transformations are written as for xpr: python -m pullback xpr --help
@@ -22,6 +24,7 @@ Types and transformations are written as for xpr: python -m pullback xpr --help
 examples:
   python -m pullback explore model.py:loss 'f32[64,10]' --apply grad,vmap --out page.html
   python -m pullback explore model.py:loss 'f32[10]' --apply grad --text base,grad
+  python -m pullback explore model.py:loss 'f32[10]' --apply grad --values zeros
   python -m pullback explore model.py:loss 'f32[10]' --apply grad,jit --watch
 """
 
@@ -33,6 +36,8 @@ def add_options(look: ArgumentParser) -> None:
     look.add_argument("--out", metavar="FILE", help="the page to write (by default FUNCTION.html)")
     look.add_argument("--text", metavar="STAGES", help="print these stages, as in base,grad, or 'summary', and write no page")
     look.add_argument("--no-compile", action="store_true", help="leave out StableHLO and what XLA makes of it, which take time")
+    look.add_argument("--values", choices=VALUES, help="run each stage on such numbers, and show its values and the first NaN")
+    look.add_argument("--profile", action="store_true", help="run it, and show how long its operations take: a flame graph")
     look.add_argument("--watch", action="store_true", help="serve the page on 127.0.0.1, and make it anew when FILE is saved")
     look.add_argument("--port", type=int, default=0, metavar="N", help="the port for --watch (by default one that is free)")
 
@@ -41,7 +46,8 @@ def show(options: Namespace) -> None:
     """Write, print or serve the page that the options of the `explore` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `out`, `text` (texts, or None), `no_compile`, `watch`, and `port`.
+        options: those of `xpr.add_options`, `out`, `text`, `values` (texts, or None), `no_compile`, `profile`, `watch`, and
+            `port`.
 
     Raises:
         UsageError: something in the options is wrong, or the page cannot be written.
@@ -74,7 +80,9 @@ def show(options: Namespace) -> None:
 def _explored(options: Namespace) -> Explorer:
     with xpr.asked(options) as asked:
         name = options.function.rpartition(":")[2]
-        return explore(asked.function, *asked.types, apply=asked.applied, compile=not options.no_compile, title=name)
+        runs = {"values": bool(options.values), "profile": options.profile}
+        args = example_arguments(asked.types, options.values or "normal", 0) if any(runs.values()) else asked.types
+        return explore(asked.function, *args, apply=asked.applied, compile=not options.no_compile, title=name, **runs)
 
 
 def _watch(options: Namespace) -> None:

@@ -35,6 +35,7 @@ class Finding(NamedTuple):
         origin: what made it. reaches: whether a result is NaN; if not, nothing used it in the end.
         trap: the `where` whose gradient it is, if it is one.
         difference: of what compiled code alone makes NaN, how its values differ from those on NumPy.
+        given: an argument that has NaN too, from the start.
     """
 
     program: Program
@@ -42,6 +43,7 @@ class Finding(NamedTuple):
     reaches: bool = True
     trap: Trap | None = None
     difference: Difference | None = None
+    given: Origin | None = None
 
     @property
     def kind(self) -> str:
@@ -92,6 +94,8 @@ class Finding(NamedTuple):
             first, *rest = _lines(cause, ())
             same = [f"  {line}" for line in rest if line not in lines]
             lines += [f"  before it, {first}", *same]
+        if self.given is not None and self.origin.what == "constant":  # a solver may give NaN where it fails
+            lines.append(f"  {_lines(self.given, ())[0].replace(' is in', ' is also in', 1)}, and may be the cause of that")
         if not self.reaches:
             lines.append("  Nothing uses it in the end: no result is NaN.")
         if self.trap is not None:
@@ -162,7 +166,7 @@ def finding_of(program: Program, found: Found) -> Finding | None:
     if found.origin is None:
         return None
     trap = trap_of(found.meeting) if found.reaches else None
-    return Finding(program, found.origin, found.reaches, trap)
+    return Finding(program, found.origin, found.reaches, trap, given=found.given)
 
 
 def first_nan(program: Program, args: Sequence[Any], names: Sequence[str] = (), infinity: bool = False) -> Finding | None:

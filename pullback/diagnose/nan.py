@@ -196,12 +196,14 @@ class Found(NamedTuple):
         outs: the results. origin: what the NaN among these comes from, or else what made a NaN that is not among them.
         reaches: whether a result is NaN (with `infinity`, or infinite).
         meeting: where a zero cotangent met what is not finite.
+        given: an argument that has NaN (with `infinity`, or infinity) from the start.
     """
 
     outs: tuple[Any, ...]
     origin: Origin | None
     reaches: bool
     meeting: Meeting | None
+    given: Origin | None = None
 
 
 def counts(array: Array, infinity: bool) -> bool:
@@ -230,5 +232,6 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
             nan = bool(np.isnan(numbers_of(out)).any())
             origins.append(_first_of(note, nan) or hunt.given("constant", "", out))
     if origins:
-        return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting)
+        first = next((one for one in given if one is not None and (one.nan or infinity)), None)
+        return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting, first)
     return Found(tuple(outs), hunt.first, False, hunt.meeting)

@@ -62,16 +62,20 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 
 
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    roles = Counter([row["role"] for row in rows])
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    added = roles["cotangent"] + roles["residual"]
+    new = Counter([row["role"] for row in rows if any([rule >= 0 for _, rule in row["from"]])])  # not carried over
+    added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
-    unneeded = (
-        f" {counted(left, 'equation')} of the function's own {'is' if left == 1 else 'are'} not needed." if left > 0 else ""
-    )
+    serves = "serves" if new["residual"] == 1 else "serve"
+    told = []
+    if left > 0:
+        told.append(f"{counted(left, 'equation')} of before {'is' if left == 1 else 'are'} not needed.")
+    if left < 0:
+        told.append(f"{counted(-left, 'equation')} of before {'is' if left == -1 else 'are'} repeated.")
     return [
-        f"grad added {counted(added, 'equation')}: {roles['cotangent']} run backward, {roles['residual']} only make what these"
-        f" need; {_more(made, before)}.{unneeded}",
+        f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only {serves} these;"
+        f" {_more(made, before)}.",
+        *told,
         f"{sized(waiting)} wait for the backward pass at most.",
     ]
 
@@ -86,7 +90,8 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     once = sum([not batched.intersection(row["out"]) for row in rows])
     ratio = _more(made, before)
     elements, all_rows = counted(stage.batch or 0, "batch element"), counted(len(rows), "equation")
-    told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}; {once} of {all_rows} run once for all.")
+    alike = f"; {once} of {all_rows} {'does' if once == 1 else 'do'} not depend on the batch" if once else ""
+    told.append(f"{ratio[:1].upper()}{ratio[1:]} for {elements}{alike}.")
     if plumbing:
         told.append(f"{counted(plumbing, 'equation')} only {'brings' if plumbing == 1 else 'bring'} batch axes into place.")
     return told

@@ -12,6 +12,7 @@ from pullback.explorer.page_data import Row
 
 LEAST_COPIES, LEAST_EQUATIONS = 3, 9  # that are folded into one
 LONGEST_PERIOD = 600  # equations in one copy
+FORWARD = frozenset(["primal", "tangent", "residual"])  # the roles of equations before the backward pass
 
 
 class Unit(NamedTuple):
@@ -26,6 +27,18 @@ def arranged(units: Sequence[Unit], new: Callable[..., Row]) -> list[Row]:
     """The rows of equations under headings: repetitions first, scopes inside and between them."""
     shared = _common([unit.scope for unit in units])
     units = [unit._replace(scope=unit.scope[len(shared) :]) for unit in units]
+    turn = _turn(units)
+    return [row for half in (units[:turn], units[turn:]) for row in _folded(half, new)]
+
+
+def _turn(units: Sequence[Unit]) -> int:
+    """Where a backward pass begins that has nothing of the forward pass behind it: no heading is to hold both."""
+    roles = [unit.rows[0]["role"] for unit in units]
+    turn = roles.index("cotangent") if "cotangent" in roles else 0
+    return 0 if FORWARD.intersection(roles[turn:]) else turn
+
+
+def _folded(units: Sequence[Unit], new: Callable[..., Row]) -> list[Row]:
     rows: list[Row] = []
     at = 0
     for start, period, count in repetitions([unit.token for unit in units]):

@@ -32,7 +32,8 @@ _SIZES = re.compile(r"\[([\d,]*)\]")
 
 
 def summary(data: Mapping[str, Any]) -> list[Spans]:
-    """A line for each stage: how many equations, what they cost, the peak of memory, and what the transformation did."""
+    """A line for each stage: how many equations, what they cost, the peak of memory, and what the transformation did; and what
+    was found in the values."""
     lines: list[Spans] = [[(data["title"], "heading"), (f"  {data['call']}", "soft")]]
     table = [("", "equations", "FLOPs", "peak")]
     stages = [stage for stage in data["stages"] if stage["kind"] != "source"]
@@ -44,7 +45,8 @@ def summary(data: Mapping[str, Any]) -> list[Spans]:
     for row, stage in zip(table, [{}, *stages]):
         cells = f"{row[0]:<{widths[0]}}" + "".join([f"  {cell:>{width}}" for cell, width in zip(row[1:], widths[1:])])
         lines.append([(cells, "soft" if not stage else ""), (f"  {' '.join(stage.get('deltas', ()))}", "soft")])
-    return lines
+    found = data["find"]["text"].splitlines() if "find" in data else []
+    return [*lines, *[[(line, "")] for line in found]]
 
 
 def listing(data: Mapping[str, Any], stages: Iterable[str]) -> Iterator[Spans]:

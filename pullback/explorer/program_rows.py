@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pullback.explorer.folding import Unit, arranged
+from pullback.control.cond import cond_as_select
+from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import Part, ProgramStage
+from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.shape import reshape, squeeze, transpose
 from pullback.program.batching import batch_axes_of
 from pullback.program.cost import equation_cost
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
@@ -18,7 +21,7 @@ from pullback.program.program import programs_in
 from pullback.program.running import runs_of
 
 # Operations that only bring values into another shape: where vmap put them in, they are its plumbing.
-PLUMBING = frozenset({"broadcast_in_dim", "transpose", "reshape", "squeeze", "expand_dims"})
+PLUMBING: Any = (broadcast_in_dim, transpose, reshape, squeeze)  # the decorator has made Primitives of them
 
 
 class Inside(NamedTuple):
@@ -73,12 +76,13 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
 def _halves(page: PageData, rows: list[Row]) -> list[Row]:
     """The rows of a gradient under two headings, where its forward and its backward pass lie one behind the other."""
     starts = _outermost(rows)
-    turned = [i for i in starts if rows[i].get("role") == "cotangent"]
+    roles = {i: _roles(rows, i) for i in starts}
+    turned = [i for i in starts if "cotangent" in roles[i]]
     first = next((i for i in starts if "op" in rows[i] or "head" in rows[i]), 0)
     if not turned or turned[0] == first:
         return rows
     at = turned[0]
-    if any([rows[i].get("role") in ("primal", "tangent", "residual") for i in starts if i > at]):
+    if any([roles[i] & FORWARD for i in starts if i >= at]):
         return rows
     last = starts[-1] if "ret" in rows[starts[-1]] else len(rows)
     forward, backward = rows[first:at], rows[at:last]
@@ -101,6 +105,15 @@ def _outermost(rows: list[Row]) -> list[int]:
     return found
 
 
+def _roles(rows: list[Row], place: int) -> set[str]:
+    """The role of an equation, or those of the equations under a heading."""
+    row = rows[place]
+    if "head" not in row:
+        return {row["role"]} if "role" in row else set()
+    held = rows[place + 1 : place + 1 + row["span"]]
+    return {role for i in _outermost(held) for role in _roles(held, i)}
+
+
 class _Rows:
     """Writes one part of a stage.
 
@@ -116,7 +129,10 @@ class _Rows:
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
-        self.live = liveness(part.program).live
+        self.back: set[Atom] = set()  # what the backward pass has made so far
+        memory = liveness(part.program, stage.donated)
+        self.live, self.reused = memory.live, memory.reused
+        self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
         self.axes = batch_axes_of(part.program)
         self.kept = part.kept or _kept(part.program)
         self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
@@ -145,6 +161,9 @@ class _Rows:
         row = self.page.row(arg=self.part.paths[place] if top else "", out=[self.declare(variable, names)])
         if variable in self.kept:
             row["kept"] = [0]
+        if top and place in self.stage.donated:
+            row["donated"] = True
+            self.taken[variable] = row["id"]
         if top and (origin := self.origin_of_input(place)):
             row["from"] = [[id, -1] for id in origin]
         return row
@@ -196,6 +215,8 @@ class _Rows:
             row["line"] = line
         parents = self.parents(equation)
         row["role"] = self.role(equation, parents, inside)
+        if row["role"] == "cotangent":
+            self.back.update(equation.outputs)
         row["from"] = self.origins(equation, parents)
         if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
             row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
@@ -209,10 +230,13 @@ class _Rows:
             row["held"] = min(held, row["live"])
         if times > 1:
             row["times"] = times
-        if equation.primitive.name == "cond_as_select":
+        if equation.primitive is cond_as_select:
             row["note"] = (
                 "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
             )
+        for result, operand in self.reused.get(equation.id, ()):
+            if (donor := self.taken.get(equation.inputs[operand])) is not None:
+                row["donated"] = self.taken[equation.outputs[result]] = donor
         self.page.placed(self.stage.id, equation, row)
         rows = [row, *self.held(equation, row, inside, held)]
         if len(rows) > 1:
@@ -272,10 +296,12 @@ class _Rows:
         if inside.role:
             return inside.role
         name = equation.primitive.name
-        if self.transformation == "vmap" and name in PLUMBING and all([row["op"] != name for row in parents]):
+        if self.transformation == "vmap" and equation.primitive in PLUMBING and all([row["op"] != name for row in parents]):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
+        if name == "convert_element_type" and self.back.intersection(equation.inputs):  # as for a derivative by a Python number
+            return "cotangent"
         return equation.role
 
 

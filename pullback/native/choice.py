@@ -283,36 +283,41 @@ def _choose(program: Program, wanted: str, given: int) -> Choice:
     try:
         graph = record(program)
         if wanted != "always" and (product := _large_product(graph)) is not None:
-            return _xla(f"its largest product of matrices takes {product} multiplications, which libraries do better")
+            return _xla(f"its largest product of matrices takes {product:,} multiplications, which libraries do better")
         if wanted != "always" and (windows := _largest_convolution(graph)) > LARGE_WINDOWS:
-            return _xla(f"its largest convolution takes {windows} multiplications, which XLA does better")
+            return _xla(f"its largest convolution takes {windows:,} multiplications, which XLA does better")
         kernel = build(program, graph, compiling.host())
     except (Refused, TooLong) as reason:
         return _xla(str(reason))
     step = _heaviest_step(kernel, graph)
-    estimate = f"{kernel.weight:.3g} vector instructions, some {kernel.weight * SECONDS_A_WEIGHT * 1e6:.3g} us"
+    estimate = f"{_about(kernel.weight)} vector instructions, some {_about(kernel.weight * SECONDS_A_WEIGHT * 1e6)} us"
     if wanted == "always":
         return _native(kernel, f"the mode is 'always'; {estimate}")
     turned = _largest_transpose(graph)
     if turned > LARGE_TRANSPOSE and step is None:
-        return _xla(f"it transposes {turned} elements")
+        return _xla(f"it transposes {turned:,} elements")
     if kernel.weight < KEYED and any([kind(type.dtype) == "k" for type in (*kernel.inputs, *kernel.outputs)]):
         return _xla(f"it is light, and takes or returns random keys: {estimate}")
     if kernel.weight <= (WINDOWS if any([node.name == "convolution" for node in graph.nodes]) else LIGHT):
         return _native(kernel, f"it is light: {estimate}")
     if step is not None and step <= _for_threads(LIGHT_STEP):
-        return _native(kernel, f"its loops have light steps, of at most {step:.3g} vector instructions; {estimate}")
+        return _native(kernel, f"its loops have light steps, of at most {_about(step)} vector instructions; {estimate}")
     if kernel.sorting >= kernel.weight / 2:
         return _native(kernel, f"most of it is sorting: {estimate}")
     if kernel.by_rows and given > GIVEN:
-        return _xla(f"{given} bytes of results take the place of donated arguments, which spares XLA the memory")
+        return _xla(f"{given:,} bytes of results take the place of donated arguments, which spares XLA the memory")
     if kernel.workspace > COPIED and kernel.weight < kernel.workspace / 4 and step is None:
-        return _xla(f"it would first put {kernel.workspace} bytes together in memory; {estimate}")
+        return _xla(f"it would first put {kernel.workspace:,} bytes together in memory; {estimate}")
     if kernel.by_rows:
         return _native(kernel, f"it is one pass over rows; {estimate}")
     if kernel.weight <= _for_threads(ALONE) and _pays(graph):
         return _native(kernel, f"XLA is not quick in it: {estimate}")
     return _xla(f"it is heavy, and no pass over rows: {estimate}")
+
+
+def _about(number: float) -> str:
+    """Three digits of a number, written out: 4,850,000."""
+    return f"{float(f'{number:.3g}'):,.15g}"
 
 
 def _for_threads(limit: int) -> float:

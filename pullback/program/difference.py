@@ -39,7 +39,7 @@ class DiffRow(NamedTuple):
 
     Example:
         >>> import pullback as pb
-        >>> (row,) = [row for row in pb.diff(lambda x: x * 2.0, lambda x: x * 3.0, 1.0).rows if row.kind != "same"]
+        >>> (row,) = [row for row in pb.program_diff(lambda x: x * 2.0, lambda x: x * 3.0, 1.0).rows if row.kind != "same"]
         >>> row.kind, row.what, row.before, row.after
         ('changed', ('operands',), 'b:~f32[]:cpu(0) = mul a 2.0', 'b:~f32[]:cpu(0) = mul a 3.0')
     """
@@ -63,7 +63,7 @@ class ProgramDiff:
 
     Example:
         >>> import pullback as pb
-        >>> difference = pb.diff(lambda x: pb.numpy.sin(x) * 2.0, lambda x: pb.numpy.cos(x) * 2.0, 1.0)
+        >>> difference = pb.program_diff(lambda x: pb.numpy.sin(x) * 2.0, lambda x: pb.numpy.cos(x) * 2.0, 1.0)
         >>> print(difference)
         --- <lambda>(~f32[])
         +++ <lambda>(~f32[])
@@ -73,7 +73,7 @@ class ProgramDiff:
           c:~f32[]:cpu(0) = mul b 2.0
           return c
         1 changed, 1 alike
-        >>> bool(difference), bool(pb.diff(difference.before, difference.before))
+        >>> bool(difference), bool(pb.program_diff(difference.before, difference.before))
         (True, False)
     """
 
@@ -87,7 +87,7 @@ class ProgramDiff:
 
         Example:
             >>> import pullback as pb
-            >>> [(row.kind, row.part) for row in pb.diff(lambda x: x, lambda x: x + 1.0, 1.0).rows]
+            >>> [(row.kind, row.part) for row in pb.program_diff(lambda x: x, lambda x: x + 1.0, 1.0).rows]
             [('same', 'input'), ('added', 'equation'), ('changed', 'output')]
         """
         if self._rows is None:
@@ -100,7 +100,7 @@ class ProgramDiff:
 
         Example:
             >>> import pullback as pb
-            >>> pb.diff(lambda x: x * 2.0, lambda x: x * 2.0 + 1.0, 1.0).counts
+            >>> pb.program_diff(lambda x: x * 2.0, lambda x: x * 2.0 + 1.0, 1.0).counts
             {'same': 1, 'added': 1}
         """
         found: dict[str, int] = {}
@@ -125,7 +125,7 @@ class ProgramDiff:
 
         Example:
             >>> import pullback as pb
-            >>> print(pb.diff(lambda x: x * 2.0, lambda x: x * 3.0, 1.0).text(context=0))
+            >>> print(pb.program_diff(lambda x: x * 2.0, lambda x: x * 3.0, 1.0).text(context=0))
             --- <lambda>(~f32[])
             +++ <lambda>(~f32[])
             @@ 1 line alike @@
@@ -184,7 +184,7 @@ class ProgramDiff:
 
         Example:
             >>> import pullback as pb
-            >>> pb.diff(lambda x: x * 2.0, lambda x: x * 2.0, 1.0).show()
+            >>> pb.program_diff(lambda x: x * 2.0, lambda x: x * 2.0, 1.0).show()
             no difference
         """
         out = sys.stdout if file is None else file

@@ -223,3 +223,11 @@ def test_the_environment_variable_explains_every_function(
     assert str(last(jitted)) in said
     pb.jit(lambda x: x, explain_misses=False)(1.0)
     assert capsys.readouterr().out == ""
+
+
+def test_figures_of_one_are_singular() -> None:
+    jitted = pb.jit(lambda x: x)
+    jitted(1.0), jitted(1.0)
+    assert str(jitted.cache_info()).splitlines()[0] == "1 hit, 1 miss, 1 signature kept"
+    jitted(np.ones(2))
+    assert str(jitted.cache_info()).splitlines()[0] == "1 hit, 2 misses, 2 signatures kept"

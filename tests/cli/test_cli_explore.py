@@ -22,6 +22,10 @@ def scaled(x, by):
     return x * by
 
 
+def root(x):
+    return x / pnp.sqrt(x)
+
+
 def broken(x):
     raise RuntimeError("not today")
 """
@@ -62,6 +66,16 @@ def test_text(model: Path, capsys: Any) -> None:
     assert "\x1b[" in capsys.readouterr().out
 
 
+def test_values_and_times_are_of_numbers_that_are_made_up(model: Path, capsys: Any) -> None:
+    words = ["explore", "model.py:loss", "f32[3,4]", "f32[5,3]", "--apply", "grad", "--no-compile"]
+    assert main([*words, "--values", "ones"]) == WELL
+    assert '"values":true' in (model / "loss.html").read_text().replace('": ', '":')
+    assert main([*words, "--profile"]) == WELL
+    assert '"profile":{' in (model / "loss.html").read_text().replace('": ', '":')
+    assert main(["explore", "model.py:root", "f32[3]", "--values", "zeros", "--no-compile", "--text", "base"]) == WELL
+    assert "NaN made by div in the forward pass: div(0.0, 0.0) = nan at [0]" in capsys.readouterr().out
+
+
 WRONG = [
     (["model.py:loss", "f32[3,4]"], "has the parameters"),
     (["model.py:los", "f32[3,4]", "f32[5,3]"], "Did you mean 'loss'"),
@@ -83,4 +97,4 @@ def test_what_is_wrong_is_one_line(model: Path, capsys: Any, words: list[str], m
 def test_an_error_of_the_users_code_is_shown_with_its_line(model: Path, capsys: Any) -> None:
     assert main(["explore", "model.py:broken", "f32[3]"]) == USERS_ERROR
     shown = capsys.readouterr().err
-    assert 'File "model.py", line 14, in broken' in shown and "not today" in shown
+    assert 'File "model.py", line 18, in broken' in shown and "not today" in shown

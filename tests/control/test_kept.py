@@ -133,3 +133,19 @@ def test_what_has_an_effect_happens_once() -> None:
     f = pb.checkpoint(lambda x: pb.lax.scan(step, x, None, length=3)[0], policy=keeping("cos"))
     np.testing.assert_allclose(pb.grad(f)(0.0), 1.0)
     assert seen == [0.0] * 3
+
+
+LOOPS = {
+    "scan": lambda x: pb.lax.scan(lambda c, s: (pnp.sin(c) * s, None), x, pnp.arange(3.0) + 1.0)[0],
+    "in a scan": lambda x: pb.lax.scan(
+        lambda c, _: (pb.lax.scan(lambda c, s: (pnp.sin(c) * s, None), c, pnp.arange(3.0))[0], None), x, None, length=2
+    )[0],
+    "fori_loop": lambda x: pb.lax.fori_loop(0, 3, lambda i, c: pnp.sin(c) * 2.0, x),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_a_loop_keeps_is_of_the_line_in_its_body_that_made_it(name: str) -> None:
+    stacked = [one for one in pb.saved_residuals(LOOPS[name], X) if one.type.ndim > X.ndim]
+    assert "cos" in {one.made_by for one in stacked} <= {"cos", "sin", "convert_element_type"}
+    assert all("pnp.sin(c)" in one.source for one in stacked)

@@ -72,7 +72,6 @@ EXCUSED: dict[tuple[str, str], str] = {
     ("testing/", ""): VALUES,
     ("parallel/hlo.py", ""): FOREIGN,
     ("api/loops.py", "{self.key}"): ELSEWHERE,
-    ("random/keys.py", "{message}"): ELSEWHERE,
     ("parallel/predicates.py", "{self.text}"): ELSEWHERE,
     ("compat/jax/", ""): "says what JAX says, as its clients expect",
 }

@@ -419,3 +419,13 @@ def test_rules_of_the_users_own_are_traps_too() -> None:
 def test_the_backward_pass_of_a_batch_names_the_element() -> None:
     finding = pb.find_nan(square_root, V([[1, 2], [3, 0], [1, 1]]), apply="vmap")
     assert finding is not None and finding.role == "cotangent" and finding.batch == (1,)
+
+
+def test_an_argument_that_is_nan_is_named_beside_a_number_that_stands_for_a_failure() -> None:
+    def solved(x):
+        return pnp.where(pnp.sum(x) > 0, 1.0, np.float32("nan"))
+
+    finding = pb.find_nan(solved, V([1.0, np.nan]))
+    assert finding is not None and finding.origin.what == "constant"
+    assert "NaN is also in argument x from the start at [1]" in str(finding)
+    assert "also" not in str(pb.find_nan(solved, V([1.0, -1.0])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -136,3 +137,41 @@ def test_a_transformation_that_comes_twice_has_two_stages():
         "vmap-2",
         "simplify",
     ]
+
+
+def unit(x):
+    return x / pnp.sqrt(pnp.sum(x**2))
+
+
+HALVES = {
+    "a function at the turn": (lambda w, x: pnp.sum(unit(w @ x) ** 2), (W, X), "grad"),
+    "of a batch": (lambda w, x: pnp.sum(unit(w @ x) ** 2), (W, XS), "grad,vmap(in_axes=(None, 0))"),
+    "a function four times": (lambda w, x: pnp.sum(unit(w @ unit(w @ unit(w @ unit(w @ x))))), (W, X), "grad"),
+    "a Python number": (lambda x: x * pnp.sin(x), (2.0,), "grad"),
+}
+
+
+@pytest.mark.parametrize("case", HALVES)
+def test_the_passes_of_a_gradient_stand_under_two_headings(case):
+    function, args, apply = HALVES[case]
+    stages = {one["id"]: one for one in pb.explore(function, *args, apply=apply, compile=False).data["stages"]}
+    for name in {"grad", "vmap"}.intersection(stages):
+        rows = stages[name]["rows"]
+        starts = [i for i, row in enumerate(rows) if row.get("head") == "part"]
+        assert [rows[i]["label"] for i in starts] == ["forward", "backward"]
+        forward, backward = ([row["role"] for row in rows[i : i + 1 + rows[i]["span"]] if "role" in row] for i in starts)
+        assert "cotangent" not in forward and "cotangent" in backward
+        assert not {"primal", "residual"}.intersection(backward)
+
+
+def test_the_sentence_on_a_gradient_counts_all_that_it_added():
+    def loss(params, x):
+        return pb.lax.scan(lambda c, a: (pnp.tanh(c * a + params["w"] * pnp.eye(3)), None), pnp.eye(3), x)[0].sum()
+
+    stages = {one["id"]: one for one in pb.explore(loss, {"w": 2.0}, X, apply="grad", compile=False).data["stages"]}
+    said = " ".join(stages["grad"]["deltas"])
+    added, backward, prepared = [int(re.search(rf"(\d+) {words}", said)[1]) for words in ("equations:", "run", "only")]
+    others = [(int(number), word) for number, word in re.findall(r"(\d+) equations? of before (?:is|are) (\w+)", said)]
+    change = sum([number if word == "repeated" else -number for number, word in others])
+    assert added == backward + prepared, said
+    assert stages["grad"]["count"] == stages["base"]["count"] + added + change, said

@@ -1,4 +1,4 @@
-"""pb.diff: what is found to differ, in what words, and that nothing else is."""
+"""pb.program_diff: what is found to differ, in what words, and that nothing else is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def differing(difference: ProgramDiff) -> list[tuple[str, str, tuple[str, ...]]]
 def test_a_program_that_is_renamed_does_not_differ(data: Any) -> None:
     program = data.draw(programs())
     again = Program.from_json(program.to_json(), PRIMITIVES, CLASSES)
-    difference = pb.diff(program, again)
+    difference = pb.program_diff(program, again)
     assert not difference and differing(difference) == [] and difference.text() == ""
     assert sum(difference.counts.values()) == len(program.equations)
 
@@ -41,7 +41,7 @@ def test_a_program_that_is_renamed_does_not_differ(data: Any) -> None:
 @given(st.data())
 def test_programs_differ_where_they_are_not_equal(data: Any) -> None:
     before, after = data.draw(programs()), data.draw(programs())
-    difference = pb.diff(before, after)
+    difference = pb.program_diff(before, after)
     assert bool(difference) is (before != after) is bool(differing(difference))
     check_rows(difference)
 
@@ -78,8 +78,8 @@ def test_what_is_taken_out_is_all_that_is_gone(data: Any) -> None:
     shorter = Program(program.inputs, kept, program.outputs, program.constants, program.name)
     again = Program.from_json(shorter.to_json(), PRIMITIVES, CLASSES)
     for other in (shorter, again):
-        assert differing(pb.diff(program, other)) == [("removed", "equation", ())]
-        assert differing(pb.diff(other, program)) == [("added", "equation", ())]
+        assert differing(pb.program_diff(program, other)) == [("removed", "equation", ())]
+        assert differing(pb.program_diff(other, program)) == [("added", "equation", ())]
 
 
 def base(x: Any) -> Any:
@@ -144,7 +144,7 @@ EDITS: dict[Callable[..., Any], list[tuple[str, str, tuple[str, ...]]]] = {
 @pytest.mark.parametrize("edited", EDITS)
 def test_small_edits_make_small_differences(edited: Callable[..., Any]) -> None:
     for first, second in ((base, edited), (pb.jit(base), pb.jit(edited))):
-        difference = pb.diff(first, second, X)
+        difference = pb.program_diff(first, second, X)
         nested = [("changed", "equation", ("programs",))] if first is not base and EDITS[edited] else []
         if edited is more_results and first is not base:
             continue  # the call itself has another result then
@@ -152,14 +152,14 @@ def test_small_edits_make_small_differences(edited: Callable[..., Any]) -> None:
 
 
 def test_other_edits() -> None:
-    found = differing(pb.diff(base, another_parameter, X))
+    found = differing(pb.program_diff(base, another_parameter, X))
     assert ("added", "equation", ()) in found and len(found) <= 2
     arrays = [pnp.full(3, n) for n in (1.0, 2.0)]
     constants = [lambda x, c=c: x * c + 1.0 for c in arrays]
-    assert differing(pb.diff(*constants, X)) == [("changed", "constant", ("value",))]
-    types = pb.diff(lambda x: x * 2.0, pb.xpr(lambda x: x * 2.0, pb.ArrayType((4,))), X)
+    assert differing(pb.program_diff(*constants, X)) == [("changed", "constant", ("value",))]
+    types = pb.program_diff(lambda x: x * 2.0, pb.xpr(lambda x: x * 2.0, pb.ArrayType((4,))), X)
     assert differing(types) == [("changed", "input", ("types",)), ("changed", "equation", ("types",))]
-    more = pb.diff(pb.xpr(lambda x, z: x * z, X, X), pb.xpr(lambda x, y, z: x * z, X, pb.ArrayType(()), X))
+    more = pb.program_diff(pb.xpr(lambda x, z: x * z, X, X), pb.xpr(lambda x, y, z: x * z, X, pb.ArrayType(()), X))
     assert differing(more) == [("added", "input", ())]
 
 
@@ -172,7 +172,7 @@ def test_the_order_of_equations_is_told_apart_from_what_they_are() -> None:
         c, a, b = pnp.tan(x), pnp.sin(x), pnp.cos(x)
         return a * b * c
 
-    difference = pb.diff(first, second, X)
+    difference = pb.program_diff(first, second, X)
     assert difference and differing(difference) == [("moved", "equation", ())]
     assert re.search(r"^~ b:.* = tan a$", difference.text(), re.M)
     assert "1 moved, 4 alike" in difference.text()
@@ -182,23 +182,23 @@ def test_programs_in_programs_are_compared() -> None:
     def loop(step: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x: pb.lax.scan(lambda c, y: (pb.jit(step)(c) + y, None), 0.0, x)[0]
 
-    difference = pb.diff(loop(lambda c: pnp.sin(c) * 2.0), loop(lambda c: pnp.cos(c) * 2.0), X)
+    difference = pb.program_diff(loop(lambda c: pnp.sin(c) * 2.0), loop(lambda c: pnp.cos(c) * 2.0), X)
     held = ("changed", "equation", ("programs",))
     assert differing(difference) == [held, held, ("changed", "equation", ("primitive",))]
     assert [row.depth for row in difference.rows if row.kind == "changed"] == [0, 1, 2]
     assert re.search(r"^-         b:f32\[\]:cpu\(0\) = sin a$", difference.text(), re.M)
-    longer = pb.diff(lambda x: pb.lax.scan(lambda c, _: (c + 1.0, None), x, None, 3)[0], pb.lax.stop_gradient, 1.0)
+    longer = pb.program_diff(lambda x: pb.lax.scan(lambda c, _: (c + 1.0, None), x, None, 3)[0], pb.lax.stop_gradient, 1.0)
     assert differing(longer) == [("changed", "equation", ("primitive",))]
     lengths = [lambda x, n=n: pb.lax.scan(lambda c, _: (c + 1.0, None), x, None, n)[0] for n in (3, 4)]
-    assert differing(pb.diff(*lengths, X)) == [("changed", "equation", ("length",))]
+    assert differing(pb.program_diff(*lengths, X)) == [("changed", "equation", ("length",))]
 
 
 def test_one_program_made_from_another() -> None:
     program = pb.xpr(lambda x: pnp.sin(x) + pnp.sin(x) * 1.0, X)
-    assert differing(pb.diff(program, simplify(program))) == [("removed", "equation", ())] * 2 + [OPERANDS]
-    batched = pb.diff(pb.xpr(base, X), pb.xpr(pb.vmap(pb.xpr(base, X)), pb.ArrayType((5, 3))))
+    assert differing(pb.program_diff(program, simplify(program))) == [("removed", "equation", ())] * 2 + [OPERANDS]
+    batched = pb.program_diff(pb.xpr(base, X), pb.xpr(pb.vmap(pb.xpr(base, X)), pb.ArrayType((5, 3))))
     assert {row.kind for row in batched.rows if row.part == "equation"} == {"changed"}
-    assert not pb.diff(program, program).counts.get("changed")
+    assert not pb.program_diff(program, program).counts.get("changed")
 
 
 def test_an_edit_in_the_middle_of_a_long_program() -> None:
@@ -212,12 +212,12 @@ def test_an_edit_in_the_middle_of_a_long_program() -> None:
         return pb.xpr(f, X)
 
     for at in (0, 150, 299):
-        counts = pb.diff(long(None), long(at)).counts
+        counts = pb.program_diff(long(None), long(at)).counts
         assert counts["added"] == 1 and counts.get("removed", 0) == 0 and counts.get("changed", 0) <= 2, at
 
 
 def test_text() -> None:
-    difference = pb.diff(base, inserted, X)
+    difference = pb.program_diff(base, inserted, X)
     text = """\
 --- base(f32[3])
 +++ inserted(f32[3])
@@ -237,21 +237,25 @@ def test_text() -> None:
     assert "\x1b[32m+ d:f32[3]:cpu(0) = tanh c  # " in file.getvalue() and "z = pnp.exp(pnp.tanh(y))" in file.getvalue()
     html = difference._repr_html_()
     assert html.startswith("<pre>") and html.count("<span") == html.count("</span>") == 5 and "pnp.exp(pnp.tanh(y))" in html
-    assert "&lt;lambda&gt;" in pb.diff(lambda x: x, lambda x: x + 1.0, X)._repr_html_()
+    assert "&lt;lambda&gt;" in pb.program_diff(lambda x: x, lambda x: x + 1.0, X)._repr_html_()
 
 
 def test_names_of_the_first_program_are_those_of_the_second() -> None:
-    text = pb.diff(taken_out, base, X).text(context=None)
+    text = pb.program_diff(taken_out, base, X).text(context=None)
     names = re.findall(r"^[ +] (\w+'?):", text, re.M)
     assert len(names) == len(set(names)) and not any([name.endswith("'") for name in names])
-    gone = pb.diff(base, taken_out, X).text()
+    gone = pb.program_diff(base, taken_out, X).text()
     assert re.search(r"^- (\w)':f32\[3\]:cpu\(0\) = exp \w$", gone, re.M)
 
 
 WRONG = [
-    (lambda: pb.diff(3.0, base, X), TypeError, "diff takes a function, but got 3.0"),
-    (lambda: pb.diff(base, inserted), TypeError, "takes the arguments to trace them with"),
-    (lambda: pb.diff(pb.xpr(base, X), pb.xpr(base, X), X), TypeError, "takes two Programs and nothing else"),
+    (lambda: pb.program_diff(3.0, base, X), TypeError, "program_diff takes a function, but got 3.0"),
+    (lambda: pb.program_diff(base, inserted), TypeError, "takes the arguments to trace them with"),
+    (
+        lambda: pb.program_diff(pb.xpr(base, X), pb.xpr(base, X), X),
+        TypeError,
+        "program_diff takes two Programs and nothing else",
+    ),
 ]
 
 
@@ -262,9 +266,9 @@ def test_what_is_wrong_is_said(call: Callable[[], Any], error: type[Exception], 
 
 
 def test_a_program_and_a_function() -> None:
-    assert not pb.diff(pb.xpr(base, X), base)
-    assert not pb.diff(base, pb.xpr(base, X), X)
-    assert pb.diff(pb.xpr(base, X), inserted)
+    assert not pb.program_diff(pb.xpr(base, X), base)
+    assert not pb.program_diff(base, pb.xpr(base, X), X)
+    assert pb.program_diff(pb.xpr(base, X), inserted)
 
 
 @given(st.permutations(range(8)))

@@ -100,7 +100,7 @@ def test_what_primitives_take_is_data(sample):
     program = stage(lambda *args: primitive(*args, **params) if primitive.multiple_results else [primitive(*args, **params)],
                     [type_of(as_array(arg)) for arg in args])[0]  # fmt: skip
     again = Program.from_json(program.to_json(), pb.export.primitives())
-    assert again == program and not pb.diff(program, again) and again.to_json() == program.to_json()
+    assert again == program and not pb.program_diff(program, again) and again.to_json() == program.to_json()
 
 
 def test_programs_can_be_pickled_and_copied():

@@ -20,12 +20,16 @@ export function metricsThere() {
   return Object.keys(METRICS).filter((name) => (name === "time" ? model.timed : name === "values" ? model.valued : true));
 }
 
-/** The stages whose costs by line are compared: of a page without those usual ones, the first few Programs. */
-export function comparedStages() {
+/** The stages whose costs by line are compared: of a page without those usual ones, the first few Programs; of measured times,
+ * those that have some. */
+export function comparedStages(metric = lineMetric()) {
   const programs = model.stages.filter((stage) => stage.kind === "program");
+  if (metric === "time") return programs.filter(isTimed).slice(0, MOST_COLUMNS);
   const usual = COMPARED.map((id) => model.byId.get(id)).filter((stage) => stage && stage.kind === "program");
   return usual.length > 1 || programs.length < 2 ? usual.slice(0, MOST_COLUMNS) : programs.slice(0, MOST_COLUMNS);
 }
+
+const isTimed = (stage) => (stage.timed ??= stage.rows.some((row) => row.time));
 
 /** The figure by which lines are compared: memory and values do not add up by line. */
 export const lineMetric = () => (["bytes", "time"].includes(state.metric) ? state.metric : "flops");
@@ -67,7 +71,9 @@ export function costStage() {
   return stage;
 }
 
+/** Puts the lines in order by the figure that rows show, and the stages that have it side by side. */
 export function sortCosts(stage) {
+  stage.columns = comparedStages();
   const last = stage.columns[stage.columns.length - 1];
   const { sums, total } = lineCosts(last, lineMetric());
   const { rows } = model.source;
@@ -77,7 +83,7 @@ export function sortCosts(stage) {
     .filter(cost)
     .sort((a, b) => cost(b) - cost(a));
   const first = stage.rows[0];
-  const what = { flops: "FLOPs", bytes: "bytes", time: "time" }[lineMetric()];
+  const what = { flops: "FLOPs", bytes: "bytes", time: "time of operations that were not merged" }[lineMetric()];
   stage.deltas =
     first === undefined
       ? []

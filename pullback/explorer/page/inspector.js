@@ -115,7 +115,7 @@ function factsOf(stage, row, index) {
 function lineFacts(row) {
   const facts = [];
   for (const metric of ["flops", "time"]) {
-    for (const stage of comparedStages()) {
+    for (const stage of comparedStages(metric)) {
       const amount = lineCosts(stage, metric).sums.get(row.id);
       if (amount) facts.push([`${METRICS[metric].name}, ${stage.name}`, escaped(METRICS[metric].full(amount))]);
     }

@@ -78,6 +78,7 @@ export function togglePane(id) {
   const before = state.panes.findIndex((pane) => rank(pane.stage) > rank(stage));
   state.panes.splice(before < 0 ? state.panes.length : before, 0, made);
   arrange();
+  made.box.scrollIntoView({ inline: "nearest", block: "nearest" });
   if (state.kept) align(made, made.view.body.clientHeight / 3);
 }
 

@@ -1,6 +1,6 @@
 /** The rows of a pane, of which only those in view exist: a Program may have 100,000 of them. */
 
-import { METRICS, lineCosts, lineMetric, sortCosts } from "./costs.js";
+import { METRICS, comparedStages, lineCosts, lineMetric, sortCosts } from "./costs.js";
 import { FoldedRows } from "./folding.js";
 import { model } from "./model.js";
 import { HERE, NEAR } from "./relations.js";
@@ -152,7 +152,7 @@ export class Listing extends FoldedRows {
     const code = this.coloured[index];
     const start = code.search(/\S/); // the indentation is not struck out
     const struck = model.deadLines.has(row.id) ? code.slice(0, start) + tag("s", {}, code.slice(start)) : code;
-    return lineCells(row, struck, model.costs ? model.costs.columns.slice(-1) : []);
+    return lineCells(row, struck, model.costs ? comparedStages().slice(-1) : []);
   }
 
   // ---- the strip scrolls too

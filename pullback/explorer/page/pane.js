@@ -1,6 +1,6 @@
 /** A pane: the heading of a stage, and one view of it. */
 
-import { lineMetric, sortCosts } from "./costs.js";
+import { comparedStages, lineMetric, sortCosts } from "./costs.js";
 import { FlameView } from "./flame.js";
 import { GraphView, graphRefusal } from "./graph.js";
 import { CostListing, Listing } from "./listing.js";
@@ -110,6 +110,7 @@ export class Pane {
   writeHead() {
     if (this.stage.kind === "costs") {
       sortCosts(this.stage);
+      this.box.querySelector(".costhead").outerHTML = costHeading(this.stage);
       this.view.refold();
     }
     this.box.querySelector(".sums").innerHTML = sumsOf(this.stage)
@@ -179,11 +180,11 @@ function sumsOf(stage) {
   } else if (stage.kind === "source") {
     sums.push(escaped(model.data.file || ""));
     if (model.costs && state.metric !== "none") {
-      const last = model.costs.columns[model.costs.columns.length - 1];
-      sums.push(`<span class="right">${METRIC_WORDS[lineMetric()]}, ${escaped(last.name)}</span>`);
+      const last = comparedStages().at(-1);
+      if (last) sums.push(`<span class="right">${METRIC_WORDS[lineMetric()]}, ${escaped(last.name)}</span>`);
     }
   } else if (stage.kind === "costs")
-    sums.push(lineMetric() === "time" ? "measured on replay" : `${METRIC_WORDS[lineMetric()]}, analytic`);
+    sums.push(lineMetric() === "time" ? "measured" : `${METRIC_WORDS[lineMetric()]}, analytic`);
   else sums.push(bold(timeText(stage.total), "in all"));
   if (stage.backend) {
     const { flops, temp, peak } = stage.backend;

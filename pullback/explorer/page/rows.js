@@ -164,7 +164,9 @@ export function cellsHtml(stage, index, on) {
   const code = row.head ? headingHtml(stage, index) : codeHtml(stage, row, on);
   let end = "";
   if (stage.kind === "program") end = rowType(stage, row) + rowFigure(stage, index, row);
-  else if (stage.id === "optimized") end = span("figure", originOf(row));
+  else if (stage.id === "optimized") {
+    end = state.metric === "time" && row.time ? rowFigure(stage, index, row) : span("figure", originOf(row));
+  }
   return tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "") + span("code", code) + marksHtml(stage, row) + end;
 }
 
