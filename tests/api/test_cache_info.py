@@ -239,3 +239,23 @@ def test_of_several_structures_the_nearest_is_the_one_of_most_alike_leaves() -> 
         jitted(*[1.0] * count)
     (change,) = last(jitted).differences
     assert change.argument == "args[4]"
+
+
+def test_a_block_of_checks_is_told_as_the_mode_that_it_is() -> None:
+    jitted = pb.jit(lambda x: x + 1.0)
+    jitted(1.0)
+    with pb.checking(leaks="warn"):
+        jitted(1.0)
+    assert last(jitted).differences == (("mode", "", "the mode: pb.checking was None, is now <leaks='warn'>"),)
+    assert [miss.reason for miss in jitted.cache_info().explained] == [history.FIRST, history.UNLIKE]
+
+
+def test_a_static_argument_that_cannot_be_shown_breaks_no_call() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError("not today")
+
+    jitted = pb.jit(lambda x, how: x, static_argnums=1, explain_misses=True)
+    jitted(1.0, Shy())
+    jitted(1.0, Shy())
+    assert "static argument how: was <Shy, whose repr raises RuntimeError>" in str(jitted.cache_info())
