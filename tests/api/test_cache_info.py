@@ -115,9 +115,6 @@ def test_a_mode_is_told_in_the_words_that_users_write() -> None:
     with pb.native_mode("off"):
         jitted(pnp.ones(3))
     assert last(jitted).differences == (("mode", "", "the mode: native_mode was 'on', is now 'off'"),)
-    with pb.checking(purity=True):
-        jitted(pnp.ones(3))
-    assert last(jitted).reason == history.FIRST  # of this block
 
 
 def test_which_arguments_are_refs_is_told() -> None:
