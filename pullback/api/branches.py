@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaf, check_like, kind_of, structure_paths, taking, unflatten
 from pullback.core.types import ArrayType, array_type
+from pullback.core.used_keys import as_alternatives
 from pullback.ops.compare import clamp, ne
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
@@ -158,7 +160,10 @@ def choose(
     def paths() -> list[str]:
         return paths_of(*[(structure, f"operands[{i}]") for i, structure in enumerate(structures)])
 
-    traced = [trace(what, branch, structures, types, paths, refs=True) for branch in branches]
+    def recorded(branch: Callable[..., R]) -> Traced:
+        return trace(what, branch, structures, types, paths, refs=True)
+
+    traced = as_alternatives([functools.partial(recorded, branch) for branch in branches])
     out_types = _joined(what, branches, traced, weak_as_first)
     captures, written, programs = shared_captures(traced)
     programs = [returning(program, [*[ref.type for ref in written], *out_types]) for program in programs]

@@ -34,6 +34,7 @@ from pullback.core.array import Array, PlacedArray, is_deleted
 from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
+from pullback.core.leaks import leak_checked
 from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -82,6 +83,7 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return push_forward("jvp", fun, primals, tangents, has_aux)
 
 
+@leak_checked
 def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> tuple[Any, ...]:
     """`jvp`, for a transformation that error messages call `what`."""
     check_callable(fun, what)
@@ -89,7 +91,7 @@ def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Seq
     flat = FlatArguments(fun, primals, {})
     directions = tangent_leaves(what, flat.kind, flat.structures, flat.leaves, tangents)
     result = FlatResult(flat.call, has_aux, what, fun)
-    outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
+    outs, out_tangents = leak_checked(jvp_flat)(result, flat.leaves, directions, fun)
     shown = [weak_as(type_of(out), tangent_result(t, type_of(out))) for t, out in zip(out_tangents, outs)]
     pair = result.output(outs), result.output(shown)
     return (*pair, result.aux(outs)) if has_aux else pair
@@ -103,6 +105,7 @@ class LinearizedCall:
 
     __slots__ = ("active", "flat", "linearized", "result", "types", "what")
 
+    @leak_checked
     def __init__(
         self,
         what: str,
@@ -123,7 +126,7 @@ class LinearizedCall:
             return align(outs, outs)
 
         run = aligned if told_axes() else self.result
-        self.linearized = linearize_flat(run, flat.leaves, self.active, fun)
+        self.linearized = leak_checked(linearize_flat)(run, flat.leaves, self.active, fun)
 
     @property
     def outputs(self) -> list[Any]:

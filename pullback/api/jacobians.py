@@ -13,6 +13,7 @@ from pullback.api.tangents import FlatResult, check_inputs, check_outputs, check
 from pullback.core.array import Array
 from pullback.core.axes import Axis
 from pullback.core.dtypes import float0, is_inexact
+from pullback.core.leaks import leak_checked
 from pullback.core.source import api_boundary
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import unflatten
@@ -65,8 +66,9 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
         values: list[Any] = []
         out_types: list[ArrayType] = []
 
+        @leak_checked
         def push(*directions: Any) -> list[Any]:
-            values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
+            values[:], tangents = leak_checked(jvp_flat)(result, flat.leaves, directions, fun)
             pairs = [(t, type_of(value)) for t, value in zip(tangents, values[: result.count]) if not is_float0(value)]
             out_types[:] = [type for _, type in pairs]
             check_outputs(what, fun, out_types, holomorphic, "fc")

@@ -386,7 +386,7 @@ def _residual(value: Any, wanting: Sequence[str], makers: dict[Variable, Equatio
         inside = [run.program for run in runs_of(equation) if not run.test]
         if len(inside) != 1:
             break
-        out = inside[0].outputs[equation.outputs.index(variable)]  # type: ignore[arg-type]
+        out = inside[0].outputs[equation.outputs.index(variable)]
         inner = next((one for one in inside[0].equations if out in one.outputs), None)
         if inner is None or not isinstance(out, Variable):
             break

@@ -91,10 +91,11 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def distance(seen: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """How far apart two signature keys are: how many things differ; the number of leaves counts where the structure does."""
+    """How far apart two signature keys are: how many things differ. Structures differ by more than the types of all leaves
+    do, and by the more, the more leaves one has that the other has not."""
     others: int = differ(seen[2], new[2]) + len(_changed_fields(seen[3], new[3])) + sum(map(ne, seen[4:], new[4:]))
     if seen[0] != new[0]:
-        return (1 + others) * (1 + len(seen[1]) + len(new[1]))
+        return 1 + others + 3 * max(len(seen[1]), len(new[1])) + abs(len(seen[1]) - len(new[1]))
     return others + sum([_types_differ(a, b) for a, b in zip(seen[1], new[1]) if a is not b])
 
 
@@ -136,12 +137,17 @@ def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) ->
     if seen[3] is not new[3]:
         found.append(Change("mode", "", f"the mode: {mode_change(seen[3], new[3])}"))
     if seen[4] != new[4]:
-        found.append(Change("axes", "", f"named axes: were {dict(seen[4])}, are now {dict(new[4])}"))
+        found.append(Change("axes", "", f"named axes: were {_axes_text(seen[4])}, are now {_axes_text(new[4])}"))
     if seen[5] != new[5]:
         found.append(_options_change(seen[5], new[5]))
     if seen[6] != new[6]:
         found.append(Change("refs", "", "other arguments are Refs"))
     return list(dict.fromkeys(found))
+
+
+def _axes_text(axes: Sequence[tuple[Any, int, Any]]) -> str:
+    """The named axes around a call, as `axis_sizes` gives them, in words."""
+    return ", ".join([f"{name!r} of size {size}" for name, size, _ in axes]) or "none"
 
 
 _MODES = {"bits": "default_bits", "native": "native_mode", "checks": "pb.checking"}  # what users write for a field

@@ -29,6 +29,8 @@ from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
 
+_TRACED = object()  # in the place of a traced value
+
 
 class FlatResult:
     """A flat function that remembers the structure of what the user's function returned.
@@ -67,8 +69,9 @@ class FlatResult:
             )
         found, self.structure = returned_leaves(self.function, out[0], True)
         self.count = len(found)
-        self._aux_leaves, self._aux_structure = kind_of(self.function).flatten(out[1])
-        return found + [live(leaf) for leaf in self._aux_leaves if isinstance(leaf, Tracer)]
+        leaves, self._aux_structure = kind_of(self.function).flatten(out[1])
+        self._aux_leaves = [_TRACED if isinstance(leaf, Tracer) else leaf for leaf in leaves]  # which are not to be held
+        return found + [live(leaf) for leaf in leaves if isinstance(leaf, Tracer)]
 
     def output(self, values: Sequence[Any]) -> Any:
         """The user's output, of these values of the leaves that were returned."""
@@ -77,7 +80,7 @@ class FlatResult:
     def aux(self, values: Sequence[Any]) -> Any:
         """The auxiliary data, likewise."""
         traced = iter(values[self.count :])
-        return unflatten(self._aux_structure, [next(traced) if isinstance(leaf, Tracer) else leaf for leaf in self._aux_leaves])
+        return unflatten(self._aux_structure, [next(traced) if leaf is _TRACED else leaf for leaf in self._aux_leaves])
 
 
 class _Shown:

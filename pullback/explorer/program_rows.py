@@ -130,7 +130,9 @@ class _Rows:
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
         self.back: set[Atom] = set()  # what the backward pass has made so far
-        self.live = liveness(part.program).live
+        memory = liveness(part.program, stage.donated)
+        self.live, self.reused = memory.live, memory.reused
+        self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
         self.axes = batch_axes_of(part.program)
         self.kept = part.kept or _kept(part.program)
         self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
@@ -159,6 +161,9 @@ class _Rows:
         row = self.page.row(arg=self.part.paths[place] if top else "", out=[self.declare(variable, names)])
         if variable in self.kept:
             row["kept"] = [0]
+        if top and place in self.stage.donated:
+            row["donated"] = True
+            self.taken[variable] = row["id"]
         if top and (origin := self.origin_of_input(place)):
             row["from"] = [[id, -1] for id in origin]
         return row
@@ -229,6 +234,9 @@ class _Rows:
             row["note"] = (
                 "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
             )
+        for result, operand in self.reused.get(equation.id, ()):
+            if (donor := self.taken.get(equation.inputs[operand])) is not None:
+                row["donated"] = self.taken[equation.outputs[result]] = donor
         self.page.placed(self.stage.id, equation, row)
         rows = [row, *self.held(equation, row, inside, held)]
         if len(rows) > 1:

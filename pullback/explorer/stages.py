@@ -62,7 +62,7 @@ class ProgramStage(NamedTuple):
         parts: its Programs; of a linearization two, else one.
         called: whether a call of a function on the way runs it; else it is there to explain the one that is.
         through: the id of the linearization that a gradient transposes. batch: how many elements vmap took at a time.
-        notes: what else a reader should know of it, sentences.
+        donated: the numbers of the inputs whose memory results may take. notes: what else a reader should know, sentences.
     """
 
     id: str
@@ -73,6 +73,7 @@ class ProgramStage(NamedTuple):
     called: bool = True
     through: str = ""
     batch: int | None = None
+    donated: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -102,8 +103,9 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     """
     args, kwargs = with_placeholders((tuple(args), dict(kwargs)), kind_of(function))
     calls, applied = stages(function, args, kwargs, apply), transformations(apply)
+    jitted: Applied | None = None
     if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
-        applied = applied[:-1]
+        *applied, jitted = applied
     before = _traced(calls[0], function)
     part, notes = Part(before.traced.program, before.paths), _transformed_before(function)
     found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (part,), notes=notes)]
@@ -120,7 +122,12 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         found.append(ProgramStage(id, name, by, of, (part,), through=through, batch=batch))
         before = made
     part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
-    found.append(ProgramStage("simplify", "Simplified", "before compiling", found[-1].id, (part,), False))
+    donated: tuple[int, ...] = ()
+    if jitted is not None and any([name.startswith("donate") for name in jitted.options]):
+        flags = jitted(_replayed(before, function)).trace(*args, **kwargs).donated  # type: ignore[attr-defined]
+        donated = tuple([i for i, flag in enumerate(flags) if flag])
+    of = found[-1].id
+    found.append(ProgramStage("simplify", "Simplified", "before compiling", of, (part,), False, donated=donated))
     return found
 
 

@@ -30,17 +30,18 @@ class Matching:
 
     Attributes:
         before, after: the Programs. partner: by each equation of `after`, that of `before`.
-        values: by each variable of `before`, that of `after`.
+        values: by each variable of `before`, that of `after`. taken: the equations of `before` that have a partner.
+        classes: of the variables of both, what those have in common that stand for each other.
     """
 
     def __init__(self, before: Graph, after: Graph) -> None:
         self.before, self.after = before, after
         self.partner: dict[Equation, Equation] = {}
         self.values: dict[Variable, Variable] = {}
-        self._taken: set[Equation] = set()  # of `before`
-        self._classes: dict[Variable, Hashable] = {}  # of both: those of one class stand for each other
+        self.taken: set[Equation] = set()
+        self.classes: dict[Variable, Hashable] = {}
         self._number = itertools.count()
-        self._keys: dict[Equation, tuple[Any, Any]] = {}
+        self.keys: dict[Equation, tuple[Any, Any]] = {}  # what each does
         self._match_ends()
         self._match_ids()
         self._match_values()
@@ -52,14 +53,14 @@ class Matching:
     def pair(self, a: Equation, b: Equation) -> None:
         """Two equations stand for each other, and so do their results."""
         self.partner[b] = a
-        self._taken.add(a)
+        self.taken.add(a)
         for x, y in zip(a.outputs, b.outputs):
             self.match(x, y)
 
     def match(self, x: Variable, y: Variable) -> None:
         """Two variables stand for each other."""
         self.values[x] = y
-        self._classes[x] = self._classes[y] = ("pair", next(self._number))
+        self.classes[x] = self.classes[y] = ("pair", next(self._number))
 
     def same(self, x: Atom, y: Atom) -> bool:
         """Whether two atoms, one of each Program, stand for each other."""
@@ -100,7 +101,7 @@ class Matching:
         for b in self._left():
             theirs[b.id].append(b)
         for a in self.before.equations:
-            if a not in self._taken:
+            if a not in self.taken:
                 for ancestor in _ancestors(a):
                     queue = theirs.get(ancestor.id)
                     if queue and queue[0].primitive is a.primitive:
@@ -117,18 +118,18 @@ class Matching:
 
         def number(equation: Equation, key: Any) -> None:
             for i, out in enumerate(equation.outputs):
-                self._classes.setdefault(out, numbers.setdefault((key, i), ("value", next(self._number))))
+                self.classes.setdefault(out, numbers.setdefault((key, i), ("value", next(self._number))))
 
         known: dict[Equation, Any] = {}
         for equations in (self.before.equations, self._left()):
             for one in equations:
-                if one not in self._taken:
+                if one not in self.taken:
                     known[one] = key(one)
                     number(one, known[one])
         # of several that compute one value, those that are read alike come first
         for read in (self._uses(self.before), self._uses(self.after)), None:
             for a in self.before.equations:
-                if a not in self._taken:
+                if a not in self.taken:
                     waiting[known[a], read and read[0](a)].append(a)
             for b in self._left():
                 if queue := waiting.get((known[b], read and read[1](b))):
@@ -137,7 +138,7 @@ class Matching:
     def _pair_in_class(self, a: Equation, b: Equation) -> None:
         """As `pair`, of those whose results are of one class already."""
         self.partner[b] = a
-        self._taken.add(a)
+        self.taken.add(a)
         self.values.update(zip(a.outputs, b.outputs))
 
     def _uses(self, program: Graph) -> Callable[[Equation], int]:
@@ -155,7 +156,7 @@ class Matching:
         that what has been found leads to more."""
         exact: dict[Any, deque[Equation]] = defaultdict(deque)
         for a in self.before.equations:
-            if a not in self._taken:
+            if a not in self.taken:
                 for place, atom in enumerate(a.inputs):
                     exact[self._key(a), place, self._anchor(atom)].append(a)
         images = {y: x for x, y in self.values.items()}
@@ -187,7 +188,7 @@ class Matching:
             if not left:
                 return
             for a in self.before.equations:
-                if a not in self._taken:
+                if a not in self.taken:
                     waiting[key(a)].append(a)
             for b in left:
                 if queue := waiting.get(key(b)):
@@ -202,7 +203,7 @@ class Matching:
             if isinstance(x, Literal) or isinstance(y, Literal):
                 return
             a, b = makers[0].get(x), makers[1].get(y)
-            if a is None or b is None or a in self._taken or b in self.partner or len(a.outputs) != len(b.outputs):
+            if a is None or b is None or a in self.taken or b in self.partner or len(a.outputs) != len(b.outputs):
                 return
             if a.outputs.index(x) == b.outputs.index(y) and (not alike or self._key(a) == self._key(b)):
                 self.pair(a, b)
@@ -222,22 +223,22 @@ class Matching:
     def _first(self, queue: deque[Equation] | None, b: Equation) -> Equation | None:
         """The first of some equations that has no partner yet, and applies the operation of `b`."""
         while queue:
-            if queue[0] not in self._taken:
+            if queue[0] not in self.taken:
                 return queue[0] if queue[0].primitive is b.primitive else None
             queue.popleft()
         return None
 
     def _key(self, equation: Equation) -> tuple[Any, Any]:
         """What an equation does, whatever its operands are."""
-        found = self._keys.get(equation)
+        found = self.keys.get(equation)
         if found is None:
             params = tuple([(name, hashable_key(value)) for name, value in sorted(equation.params.items())])
             types = tuple([out.placed_type for out in equation.outputs])
-            found = self._keys[equation] = equation.primitive, (params, types)
+            found = self.keys[equation] = equation.primitive, (params, types)
         return found
 
     def _class(self, atom: Atom) -> Hashable:
-        return atom.key if isinstance(atom, Literal) else self._classes.get(atom, atom)
+        return atom.key if isinstance(atom, Literal) else self.classes.get(atom, atom)
 
     def _anchor(self, atom: Any) -> Hashable:
         return atom.key if isinstance(atom, Literal) else atom  # type: ignore[no-any-return]

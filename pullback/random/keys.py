@@ -12,7 +12,6 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter, host_of
-from pullback.core.context import Inherited
 from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
 from pullback.core.errors import DtypeError, KeyReuseError, LeafError, ShapeError
@@ -20,6 +19,8 @@ from pullback.core.modes import current_mode
 from pullback.core.source import at_user_line
 from pullback.core.tracing import Tracer
 from pullback.core.types import ShapeLike
+from pullback.core.used_keys import UsedKeys as UsedKeys
+from pullback.core.used_keys import used_keys as used_keys
 from pullback.numpy.creation import checked_shape
 from pullback.numpy.promotion import in_dtype, literal_of
 from pullback.numpy.promotion import operand as as_operand
@@ -32,31 +33,6 @@ from pullback.ops.literals import literal
 F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 0xFFFFFFFF
 _UNSAFE = KEYS["urbg"]
-
-
-class UsedKeys(dict[Any, tuple[str, Any]]):
-    """The keys that were used in a block: known ones by their words, traced ones by their identity, for as long as they live;
-    each with what used it.
-
-    Attributes:
-        asks: whether the block that checks (`pb.checking`) decides what is said of a second use; else it is an error.
-    """
-
-    __slots__ = ("asks",)
-
-    def __init__(self, asks: bool = False) -> None:
-        super().__init__()
-        self.asks = asks
-
-    def tell(self, error: KeyReuseError) -> None:
-        """Say that a key is used again."""
-        checks = current_mode().checks
-        if not self.asks or checks is None:
-            raise error
-        checks.tell("keys", str(error))
-
-
-used_keys: Inherited[UsedKeys | None] = Inherited("pullback_used_keys", None)  # None: nobody watches
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.axes import bind_named, own_axes, told_axes
 from pullback.core.dtypes import is_inexact
+from pullback.core.leaks import note
 from pullback.core.modes import current_mode
 from pullback.core.primitive import Primitive
 from pullback.core.source import user_source
@@ -50,6 +51,7 @@ class JvpTrace(Trace):
         self.told = told_axes()
         if (checks := current_mode().checks) is not None:
             checks.differentiates()
+        note(self)
 
     def by_rule(self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""
@@ -259,6 +261,7 @@ def jvp_flat(
 ) -> tuple[list[Any], list[Any]]:
     """Values and tangents of a flat function; a tangent may be ZERO, and those returned may be."""
     trace = JvpTrace(described or function)
+    note(trace)
     try:
         outs = function(*[x if t is ZERO else Dual(trace, x, t) for x, t in zip(primals, tangents)])
     finally:

@@ -300,11 +300,13 @@ class Tape(Trace):
                 if out is not None and cotangent is not ZERO:
                     accumulate(out, cotangent)
             walked = None if recording is None else recording.made
+            rules: dict[Any, Any] = {}
             for step in reversed(self.steps):
                 if recording is not None:
                     recording.attributed = origin = step.origin
-                    multiplied = origin.primitive if isinstance(origin, Equation) else None
-                    recording.made = rule_of(walked, step.primitive if isinstance(step, Apply) else multiplied)
+                    whose = step if step.__class__ is Apply else origin  # of what is multiplied, the operation's own partials
+                    whose = getattr(whose, "primitive", None)
+                    recording.made = rules.get(whose) or rules.setdefault(whose, rule_of(walked, whose))
                 if step.__class__ is Scale:
                     cotangent = found[step.out]
                     if cotangent is None:

@@ -231,3 +231,19 @@ def test_figures_of_one_are_singular() -> None:
     assert str(jitted.cache_info()).splitlines()[0] == "1 hit, 1 miss, 1 signature kept"
     jitted(np.ones(2))
     assert str(jitted.cache_info()).splitlines()[0] == "1 hit, 2 misses, 2 signatures kept"
+
+
+def test_named_axes_are_told() -> None:
+    jitted = pb.jit(lambda x: pb.lax.psum(x, "rows"))
+    for size in (3, 4):
+        pb.vmap(jitted, axis_name="rows")(pnp.ones(size))
+    (change,) = last(jitted).differences
+    assert change == ("axes", "", "named axes: were 'rows' of size 3, are now 'rows' of size 4")
+
+
+def test_of_several_structures_the_nearest_is_the_one_of_most_alike_leaves() -> None:
+    jitted = pb.jit(lambda *xs: sum(xs))
+    for count in (1, 4, 5):
+        jitted(*[1.0] * count)
+    (change,) = last(jitted).differences
+    assert change.argument == "args[4]"

@@ -91,7 +91,7 @@ FAULTS = {
     "purity": Fault(impure, "gave a different program when it was traced again: equation 1, mul", "jit scan nested"),
     "constants": Fault(closing_over, "closes over 1,200 bytes", "jit scan nested"),
     "keys": Fault(with_one_key, "uniform was given a key that normal has used up already", "eager jit grad vmap scan nested"),
-    "leaks": Fault(leaking, "Leaked trace of", "jit vmap scan nested"),
+    "leaks": Fault(leaking, "Leaked trace of", "jit grad vmap scan nested"),
     "unused": Fault(leaving_out, "argument other", "jit grad nested"),
     "widening": Fault(widening, "mul converts int32 to float32", "eager jit grad vmap scan nested"),
     "rank_promotion": Fault(rank_promoting, "broadcasts shapes (3,) and (3, 3)", "eager jit grad vmap scan nested"),
@@ -126,6 +126,53 @@ def forget() -> Iterator[None]:
     _kept.clear()
     yield
     _kept.clear()
+
+
+def with_rules_that_close_over(kind: str, x: Any) -> Any:
+    """A call of a function whose rules close over a traced value."""
+    scale = pb.stop_gradient(x)
+    if kind == "custom_jvp":
+
+        @pb.custom_jvp
+        def scaled(y: Any) -> Any:
+            return pnp.sin(y) * scale
+
+        scaled.defjvp(lambda primals, tangents: (scaled(*primals), tangents[0] * pnp.cos(primals[0]) * scale))
+        return scaled(x)
+
+    @pb.custom_vjp
+    def scaled_back(y: Any) -> Any:
+        return pnp.sin(y) * scale
+
+    scaled_back.defvjp(lambda y: (scaled_back(y), y), lambda y, cotangent: (cotangent * pnp.cos(y) * scale,))
+    return scaled_back(x)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_rules_close_over_is_no_leak(kind: str, way: str) -> None:
+    assert not told(called(way, lambda x: with_rules_that_close_over(kind, x)), leaks="warn")
+
+
+@pytest.mark.parametrize("way", FAULTS["leaks"].ways.split())
+def test_what_rules_close_over_is_a_leak_if_something_else_keeps_it(way: str) -> None:
+    def f(x: Any) -> Any:
+        _kept.append(x)
+        return with_rules_that_close_over("custom_vjp", x)
+
+    assert told(called(way, f), leaks="warn")
+
+
+def test_a_leak_is_told_with_what_keeps_it() -> None:
+    (message,) = told(called("jit", leaking), leaks="warn")
+    assert "), kept by a list. Return what is needed outside" in message
+
+
+@pytest.mark.parametrize("transformed", [pb.value_and_grad, pb.hessian, pb.jacfwd, pb.jacrev])
+def test_leaks_of_derivatives_are_told_of(transformed: Any) -> None:
+    assert told(lambda: transformed(leaking)(2.0), leaks="warn")
+    _kept.clear()
+    assert not told(lambda: transformed(lambda x: x * x)(2.0), leaks="warn")
 
 
 @pytest.mark.parametrize(("option", "way"), TABLE)
@@ -694,3 +741,36 @@ def test_the_block_may_stand_around_a_training_step() -> None:
             for key in pb.random.split(pb.random.key(0), 3):
                 value, params = step(params, pnp.ones((5, 3)), key)
     assert np.isfinite(value)
+
+
+DERIVATIVES: dict[str, Callable[[Callable[..., Any]], Any]] = {
+    "jvp": lambda f: pb.jvp(f, (2.0,), (1.0,)),
+    "linearize": lambda f: pb.linearize(f, 2.0)[1](1.0),
+    "vjp": lambda f: pb.vjp(f, 2.0)[1](1.0),
+    "jacfwd": lambda f: pb.jacfwd(f)(2.0),
+    "jacrev": lambda f: pb.jacrev(f)(2.0),
+    "value_and_grad": lambda f: pb.value_and_grad(f)(2.0),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_leaks_from_derivatives_are_told_of(name: str) -> None:
+    kept: list[Any] = []
+
+    def keeping(x: Any) -> Any:
+        kept.append(x * 2.0)
+        return x * x
+
+    with pb.checking(leaks="error"), pytest.raises(pb.errors.EscapedTracerError, match="Leaked trace of"):
+        DERIVATIVES[name](keeping)
+    kept.clear()
+    with pb.checking(leaks="error"):
+        DERIVATIVES[name](lambda x: x * x)
+
+
+def test_auxiliary_data_are_no_leak() -> None:
+    with pb.checking(leaks="error"):
+        (value, aux), gradient = pb.value_and_grad(lambda x: (x * x, {"twice": x * 2.0, "none": None, "one": 1}), has_aux=True)(
+            3.0
+        )
+    assert (float(value), float(aux["twice"]), aux["none"], aux["one"], float(gradient)) == (9.0, 6.0, None, 1, 6.0)

@@ -187,3 +187,18 @@ WRONG = [
 def test_what_is_wrong_is_said(args, options, error, words):
     with pytest.raises(error, match=words):
         pb.explore(*args, **options)
+
+
+def test_the_memory_of_donated_arguments_is_taken():
+    def step(w, g):
+        return w - 0.1 * g
+
+    found = pb.explore(step, X, X, apply="jit(donate_argnums=0)", compile=False)
+    check_page(found.data)
+    rows = stages_of(found)["simplify"]["rows"]
+    w, g = [row for row in rows if "arg" in row]
+    assert w["donated"] is True and "donated" not in g
+    assert {row["op"]: row.get("donated") for row in rows if "op" in row} == {"mul": None, "sub": w["id"]}
+    assert not any(
+        "donated" in row for stage in pb.explore(step, X, X, apply="jit", compile=False).data["stages"] for row in stage["rows"]
+    )

@@ -199,6 +199,35 @@ def test_reuse_of_batches_of_keys_is_caught() -> None:
             pb.vmap(lambda k: random.normal(random.clone(k)))(keys)
 
 
+def drawn(branch):
+    return lambda k: pb.lax.switch(branch, [lambda: random.normal(k), lambda: random.uniform(k), lambda: 0.0])
+
+
+ONE_OF_SEVERAL = {
+    "one draw in each branch": (drawn(0), False),
+    "branches in branches": (lambda k: pb.lax.cond(True, lambda: drawn(1)(k), lambda: random.normal(k)), False),
+    "two draws in one branch": (lambda k: pb.lax.cond(True, lambda: drawn(0)(k) + random.normal(k), lambda: 0.0), True),
+    "before it": (lambda k: (random.normal(k), drawn(0)(k)), True),
+    "behind it, after the first branch": (lambda k: (drawn(2)(k), random.normal(k)), True),
+    "behind it, after the last branch": (
+        lambda k: (pb.lax.cond(True, lambda: 0.0, lambda: random.normal(k)), random.normal(k)),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OF_SEVERAL)
+@pytest.mark.parametrize("transform", [lambda f: f, pb.jit], ids=["known", "traced"])
+def test_of_branches_that_close_over_a_key_one_alone_uses_it(name, transform) -> None:
+    call, again = ONE_OF_SEVERAL[name]
+    with random.checked_keys():
+        if again:
+            with pytest.raises(errors.KeyReuseError):
+                transform(lambda k: call(k))(KEY)
+        else:
+            transform(lambda k: call(k))(KEY)
+
+
 # ---- programs --------------------------------------------------------------------------------------------------------------
 
 
