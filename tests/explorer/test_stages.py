@@ -191,3 +191,19 @@ def test_a_function_that_was_transformed_before_is_told_of(case):
     function, args, told = ALREADY[case]
     base = pb.explore(function, *args, compile=False).data["stages"][1]
     assert ("transformed already" in " ".join(base["deltas"])) == bool(told) and told in " ".join(base["deltas"])
+
+
+KEPT = {
+    "1 value (12 B) is kept": (lambda x: pnp.sum(pnp.sin(x)), (X,)),
+    "2 arguments are kept": (lambda w, x: pnp.sum(w @ x), (W, X)),
+    "2 values (24 B) and 2 arguments are kept": (lambda w, x: pnp.sum(pnp.sin(w @ x) + pnp.sin(x)), (W, X)),
+    "Nothing is kept": (lambda x: pnp.sum(x), (X,)),
+}
+
+
+@pytest.mark.parametrize("told", KEPT)
+def test_the_sentence_on_what_is_kept_says_nothing_of_none(told):
+    function, args = KEPT[told]
+    grad = "grad(argnums=(0, 1))" if len(args) > 1 else "grad"
+    stages = {one["id"]: one for one in pb.explore(function, *args, apply=grad, compile=False).data["stages"]}
+    assert told in stages["linearize"]["deltas"][0], stages["linearize"]["deltas"]
