@@ -255,7 +255,7 @@ def _evidence(program: Program, key: str | Pattern) -> list[str]:
 
 
 def _named(function: Callable[..., Any]) -> str:
-    """A function for a message; one that a transformation made with its own name too: `grad_loss, made of loss (model.py:4)`."""
+    """A function for a message; what a transformation made, by its own name too: `grad_loss, made of loss (model.py:4)`."""
     described, name = describe(function), getattr(function, "__name__", None)
     bare = described.partition(" (")[0].rpartition(".")[2]
     return f"{name}, made of {described}" if isinstance(name, str) and name not in ("", bare) else described
