@@ -81,7 +81,7 @@ class Made(NamedTuple):
 def figure(pane: Pane, address: str, state: str) -> str:
     """The HTML that stands for a pane. The page in it is loaded when it comes into view."""
     opened = escape(f"#{state}" if state else "")
-    caption = f'<code>{escape(pane.call, quote=False)}</code> <a href="{escape(address)}{opened}">open by itself</a>'
+    caption = f'<code>{escape(pane.call, quote=False)}</code> <a href="{escape(address)}{opened}">open on a page of its own</a>'
     return (
         f'<figure class="pane"><figcaption>{caption}</figcaption>\n<iframe loading="lazy" src="{escape(address)}?embed{opened}"'
         f' height="{escape(pane.height)}" title="Explorer of {escape(pane.arguments)}"></iframe></figure>\n'
@@ -143,6 +143,17 @@ def state_of(pane: Pane, data: dict[str, Any], where: str) -> str:
     return f"panes={pane.panes}&at={rows[0]}"
 
 
+def code_of(text: str) -> str:
+    """The code of a page, each line at its place, and nothing else: what the pane of the source shows."""
+    lines = [""] * (text.count("\n") + 1)
+    for found in BLOCK.finditer(text):
+        if found[1] is not None:
+            first = text.count("\n", 0, found.start()) + 1
+            code = found[1].splitlines()
+            lines[first : first + len(code)] = code
+    return "\n".join(lines) + "\n"
+
+
 def run(path: pathlib.Path, out: pathlib.Path) -> list[str]:
     """Run a page's code down to its last pane, and write each pane's page; their states."""
     import pullback as pb  # noqa: PLC0415, in the process that runs a page alone
@@ -152,7 +163,7 @@ def run(path: pathlib.Path, out: pathlib.Path) -> list[str]:
     names: dict[str, Any] = {"__name__": "tutorial"}
     states: list[str] = []
     out.mkdir(parents=True)
-    (out / path.name).write_text(text)  # where the code is run, so that what it says of its lines names the page alone
+    (out / path.name).write_text(code_of(text[:last]))  # where it runs, so that lines name the page alone
     os.chdir(out)
     for found in BLOCK.finditer(text, 0, last):
         line = text.count("\n", 0, found.start())

@@ -83,6 +83,7 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return push_forward("jvp", fun, primals, tangents, has_aux)
 
 
+@leak_checked
 def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool) -> tuple[Any, ...]:
     """`jvp`, for a transformation that error messages call `what`."""
     check_callable(fun, what)
@@ -104,6 +105,7 @@ class LinearizedCall:
 
     __slots__ = ("active", "flat", "linearized", "result", "types", "what")
 
+    @leak_checked
     def __init__(
         self,
         what: str,

@@ -199,7 +199,10 @@ def checkpoint(
     if policy is not None and budget is not None:
         raise ValueError("checkpoint takes a policy or a budget, not both.")
     if policy is not None and not callable(policy):
-        raise TypeError(f"checkpoint's policy is a function (primitive, *types, **params) -> bool, but got {policy!r}.")
+        raise TypeError(
+            "checkpoint's policy is a function (primitive, *types, **params) -> bool, as those of pb.checkpoint_policies are,"
+            f" but got {policy!r}."
+        )
     chosen: Any = checkpoint_policies.nothing_saveable if policy is None else policy
     if chosen.__hash__ is None:  # it becomes a part of keys, by its identity
         chosen = functools.partial(chosen)

@@ -25,7 +25,10 @@ def static_text(key: Any) -> str:
         return repr(float.fromhex(parts[0]))
     if isinstance(own, type) and issubclass(own, tuple):
         return f"({', '.join([static_text(item) for item in parts[0]])})"
-    return repr(parts[-1])
+    try:
+        return repr(parts[-1])
+    except Exception as error:  # the user's own: what is said of a call must not be what fails
+        return f"<{type(parts[-1]).__name__}, whose repr raises {type(error).__name__}>"
 
 
 def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str, trees: Trees = OWN_TREES) -> str:
@@ -91,10 +94,11 @@ def differ(one: Any, other: Any) -> bool:
 
 
 def distance(seen: tuple[Any, ...], new: tuple[Any, ...]) -> int:
-    """How far apart two signature keys are: how many things differ; the number of leaves counts where the structure does."""
+    """How far apart two signature keys are: how many things differ. Structures differ by more than the types of all leaves
+    do, and by the more, the more leaves one has that the other has not."""
     others: int = differ(seen[2], new[2]) + len(_changed_fields(seen[3], new[3])) + sum(map(ne, seen[4:], new[4:]))
     if seen[0] != new[0]:
-        return (1 + others) * (1 + len(seen[1]) + len(new[1]))
+        return 1 + others + 3 * max(len(seen[1]), len(new[1])) + abs(len(seen[1]) - len(new[1]))
     return others + sum([_types_differ(a, b) for a, b in zip(seen[1], new[1]) if a is not b])
 
 
@@ -136,7 +140,7 @@ def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) ->
     if seen[3] is not new[3]:
         found.append(Change("mode", "", f"the mode: {mode_change(seen[3], new[3])}"))
     if seen[4] != new[4]:
-        found.append(Change("axes", "", f"named axes: were {dict(seen[4])}, are now {dict(new[4])}"))
+        found.append(Change("axes", "", f"named axes: were {_axes_text(seen[4])}, are now {_axes_text(new[4])}"))
     if seen[5] != new[5]:
         found.append(_options_change(seen[5], new[5]))
     if seen[6] != new[6]:
@@ -144,12 +148,19 @@ def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) ->
     return list(dict.fromkeys(found))
 
 
+def _axes_text(axes: Sequence[tuple[Any, int, Any]]) -> str:
+    """The named axes around a call, as `axis_sizes` gives them, in words."""
+    return ", ".join([f"{name!r} of size {size}" for name, size, _ in axes]) or "none"
+
+
 _MODES = {"bits": "default_bits", "native": "native_mode", "checks": "pb.checking"}  # what users write for a field
 
 
 def mode_change(seen: Mode, new: Mode) -> str:
     """How two modes differ, in words."""
-    changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in _changed_fields(seen, new)]
+    fields = _changed_fields(seen, new)
+    told = [name for name in fields if name != "checks_leaks" or "checks" not in fields]  # an option of pb.checking
+    changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in told]
     return "; ".join([f"{name} was {a!r}, is now {b!r}" for name, a, b in changed])
 
 

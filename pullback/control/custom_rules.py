@@ -18,6 +18,7 @@ from pullback.core.axes import Axis
 from pullback.core.context import setting
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import AxisError, ClosedOverError, PullbackError
+from pullback.core.leaks import keeps_values
 from pullback.core.source import describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
@@ -66,6 +67,7 @@ class About(NamedTuple):
         )
 
 
+@keeps_values
 class CustomRules(Keyed):
     """The rules of one function; None where it has none.
 

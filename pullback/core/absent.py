@@ -161,6 +161,7 @@ _OF_ARRAYS: dict[str, str | None] = {
     "requires_grad requires_grad_": "pb.grad(f, argnums=...) says with respect to which arguments",
     "detach": "it is pb.lax.stop_gradient(x)",
     "cuda": "it is pb.device_put(x, device)",
+    "to": "it is pb.device_put(x, device), or x.astype(dtype)",
     "unsqueeze": "it is pb.numpy.expand_dims(x, axis)",
     "permute": "it is x.transpose(axes)",
     "add_ sub_ mul_ div_ zero_ fill_ copy_": _NEW,

@@ -10,7 +10,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from contextvars import ContextVar
-from types import FrameType
+from types import FrameType, FunctionType, ModuleType, NoneType
 from typing import Any, TypeVar
 
 from pullback.core.context import setting
@@ -20,6 +20,11 @@ from pullback.core.source import forget_callers, warn
 from pullback.core.tracing import Trace, Tracer
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+# Parts of Programs that may keep traced values
+_keepers: set[type] = set()
+_OTHERS = (ModuleType, type, str, bytes, int, float, complex, NoneType, Trace)  # lead to no traced value of theirs
 
 _begun: ContextVar[list[weakref.ref[Trace]] | None] = ContextVar("pullback_trace_begun", default=None)
 
@@ -41,10 +46,10 @@ def leak_checked(function: F) -> F:
         begun: list[weakref.ref[Trace]] = []
         with setting(_begun, begun):
             out = function(*args, **kwargs)
-        forget_callers()  # frames of the user's, which hold what their variables do
-        gc.collect()  # what refers to itself is still there without anybody's doing
-        if begun and (trace := begun[0]()) is not None:
-            story = _story(trace)
+        if begun and begun[0]() is not None:
+            forget_callers()  # frames of the user's, which hold what their variables do
+            gc.collect()  # what refers to itself is still there without anybody's doing
+        if begun and (trace := begun[0]()) is not None and (story := _story(trace)) is not None:
             if choice is True:
                 raise EscapedTracerError(story)
             warn(story, category=CheckWarning)
@@ -53,18 +58,52 @@ def leak_checked(function: F) -> F:
     return checked  # type: ignore[return-value]
 
 
-def _story(trace: Trace) -> str:
-    """Which values of a trace are still there, and what refers to them."""
+def keeps_values(kind: C) -> C:
+    """Have objects of a class, which are parts of Programs, keep traced values without that being told: as rules of a user's
+    that close over them do."""
+    _keepers.add(kind)
+    return kind
+
+
+def _story(trace: Trace) -> str | None:
+    """Which values of a trace are still there, and what refers to them; None if only Programs do."""
     tracers = [one for one in gc.get_referrers(trace) if isinstance(one, Tracer) and one.owner is trace]
-    told = []
-    for tracer in tracers[:3]:
+    holders = {id(tracer): _holders(tracer, tracers) for tracer in tracers}
+    kept = _kept_by_programs()
+    told = [tracer for tracer in tracers if not all([id(one) in kept for one in holders[id(tracer)]])]
+    if tracers and not told:
+        return None
+    texts = []
+    for tracer in told[:3]:
         made = tracer.where()
-        holders = [one for one in gc.get_referrers(tracer) if one is not tracers and not isinstance(one, FrameType)]
-        kinds = sorted({type(one).__name__ for one in holders})
-        kept = f", kept by a {' and a '.join(kinds)}" if kinds else ""
-        told.append(f"one of type {tracer.type}{f' ({made})' if made else ''}{kept}")
-    more = f" and {len(tracers) - 3} more" if len(tracers) > 3 else ""
+        kinds = sorted({type(one).__name__ for one in holders[id(tracer)]})
+        by = f", kept by {' and '.join([_one(kind) for kind in kinds])}" if kinds else ""
+        texts.append(f"one of type {tracer.type}{f' ({made})' if made else ''}{by}")
+    more = f" and {len(told) - 3} more" if len(told) > 3 else ""
     return (
         f"Leaked trace of {trace.describe()}: it has returned, but values that stood for others in it are still there:"
-        f" {'; '.join(told) or 'some that only C code holds'}{more}. Return what is needed outside, and store nothing else."
+        f" {'; '.join(texts) or 'some that only C code holds'}{more}. Return what is needed outside, and store nothing else."
     )
+
+
+def _holders(tracer: Tracer, ours: list[Tracer]) -> list[Any]:
+    """What refers to a tracer, but for what runs, and our own list."""
+    return [one for one in gc.get_referrers(tracer) if one is not ours and not isinstance(one, FrameType)]
+
+
+def _one(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _kept_by_programs() -> set[int]:
+    """The ids of all that those parts of Programs hold that may keep traced values, as far as functions and containers go."""
+    left = [one for one in gc.get_objects() if type(one) in _keepers]
+    found: set[int] = set()
+    while left:
+        one = left.pop()
+        if id(one) in found:
+            continue
+        found.add(id(one))
+        parts = [one.__closure__, one.__defaults__, one.__dict__] if isinstance(one, FunctionType) else gc.get_referents(one)
+        left += [part for part in parts if not isinstance(part, _OTHERS)]
+    return found

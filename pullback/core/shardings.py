@@ -506,8 +506,8 @@ def as_sharding(given: Any, what: str) -> Sharding:
             )
         return NamedSharding(mesh, given)
     raise TypeError(
-        f"{what} must be a sharding (pb.NamedSharding(mesh, pb.P(...))), a PartitionSpec or a device, but is {given!r} of type"
-        f" {type(given).__name__}."
+        f"{what} must be a sharding (pb.NamedSharding(mesh, pb.P(...))), a PartitionSpec or a device (pb.devices(platform)[0]),"
+        f" but is {given!r} of type {type(given).__name__}."
     )
 
 

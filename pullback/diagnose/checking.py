@@ -38,8 +38,8 @@ class checking(Block):
         purity: a traced function is traced twice, and the two Programs are compared (`ImpureFunction`; True: an error).
         constants: a traced function closes over arrays of more than `constant_bytes` in all (`LargeConstant`; True: a warning).
         keys: a random key is used twice, as `pb.random.checked_keys` has it (`KeyReuseError`; True: an error).
-        leaks: a traced value outlives the call for which it was made; one that a rule of a function's own closes over does, too
-            (`EscapedTracerError`; True: an error).
+        leaks: a traced value outlives the call for which it was made (`EscapedTracerError`; True: an error). What the
+            rules of a function with rules of its own close over may, since they are part of a Program.
         unused: the result of a function that is given to jit, xpr or a gradient does not depend on an argument; one whose name
             begins with an underscore may be unused (`UnusedArgument`; True: a warning).
         widening: an operation converts an array, not of bools, to another dtype, since it meets a wider one, or a number

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations, transformations
 from pullback.api.derivatives import vjp
-from pullback.api.functions import Function, check_flags
+from pullback.api.functions import Function, check_callable, check_flags
 from pullback.api.traced import xpr
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
@@ -60,6 +60,7 @@ def find_nan(
         ('nan', 'cotangent', 'sqrt')
         >>> pb.find_nan(lambda x: pnp.where(x > 0, pnp.sqrt(pnp.where(x > 0, x, 1.0)), 0.0), 0.0)
     """
+    check_callable(fun, "find_nan")
     check_flags("find_nan", infinity=infinity, compiled=compiled, **({} if backward is None else {"backward": backward}))
     call = staged("find_nan", apply_transformations(fun, apply), args, kwargs)
     found = _found(call.program, call.leaves, call.paths, bool(infinity), bool(compiled))

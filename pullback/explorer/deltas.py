@@ -59,8 +59,11 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     inputs = set(forward.program.inputs)
     arguments = sum([variable in inputs for variable in forward.kept])
     size = sum([variable.type.nbytes for variable in forward.kept if variable not in inputs])
-    values = counted(len(forward.kept) - arguments, "value")
-    return [f"{values} ({sized(size)}) and {counted(arguments, 'argument')} are kept for the linear map of tangents."]
+    values = len(forward.kept) - arguments
+    kept = [f"{counted(values, 'value')} ({sized(size)})"] if values else []
+    kept += [counted(arguments, "argument")] if arguments else []
+    verb = "is" if len(forward.kept) < 2 else "are"
+    return [f"{' and '.join(kept) or 'Nothing'} {verb} kept for the linear map of tangents."]
 
 
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:

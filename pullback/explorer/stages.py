@@ -15,7 +15,7 @@ from pullback.api.mapping import vmap
 from pullback.api.traced import TracedCall, check_closed, traced_call, with_placeholders
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import PullbackError
-from pullback.core.source import name_of
+from pullback.core.source import innermost, name_of
 from pullback.core.trees import kind_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation
@@ -81,6 +81,18 @@ class ProgramStage(NamedTuple):
         return self.parts[0].program
 
 
+def _transformed_before(function: Function) -> tuple[str, ...]:
+    """What to say of a function that is a gradient, or a batch of another one: its steps are not seen from outside."""
+    inner, left, names = innermost(function), name_of(function), []
+    while (name := next((one for one in NAMES if left.startswith(f"{one}_")), None)) is not None:
+        names.append(name)
+        left = left.removeprefix(f"{name}_")
+    if inner is function or not names:
+        return ()
+    apply = ",".join(reversed(names))
+    return (f"It is transformed already: to see the steps, explore {name_of(inner)} with apply='{apply}'.",)
+
+
 def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], apply: Apply) -> list[ProgramStage]:
     """The stages from a function to the transformed one, and what simplification makes of that.
 
@@ -95,7 +107,8 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
         *applied, jitted = applied
     before = _traced(calls[0], function)
-    found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (Part(before.traced.program, before.paths),))]
+    part, notes = Part(before.traced.program, before.paths), _transformed_before(function)
+    found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (part,), notes=notes)]
     for called, one, call in zip(calls, applied, calls[1:]):
         of, through = found[-1].id, ""
         if one.name in ("grad", "value_and_grad"):

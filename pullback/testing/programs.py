@@ -254,6 +254,13 @@ def _evidence(program: Program, key: str | Pattern) -> list[str]:
     return [f"{_number(amount)}: {_line(program, equation)}" for amount, equation in dearest if amount]
 
 
+def _named(function: Callable[..., Any]) -> str:
+    """A function for a message; what a transformation made, by its own name too: `grad_loss, made of loss (model.py:4)`."""
+    described, name = describe(function), getattr(function, "__name__", None)
+    bare = described.partition(" (")[0].rpartition(".")[2]
+    return f"{name}, made of {described}" if isinstance(name, str) and name not in ("", bare) else described
+
+
 @api_boundary
 def assert_program(
     f: Callable[..., Any],
@@ -338,7 +345,7 @@ def assert_program(
     failures = list(_failures(program, wanted, unwanted, rows))
     if failures:
         under = f" under {', '.join(names)}" if names else ""
-        of = f" {program.name}" if isinstance(f, Program) else f" of {describe(f)}"
+        of = f" {program.name}" if isinstance(f, Program) else f" of {_named(f)}"
         lines = [f"The Program{of}{under} is not as it should be."]
         for claim, *evidence in failures:
             lines += [f"  {claim}", *[f"    {line}" for line in evidence]]

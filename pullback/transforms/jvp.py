@@ -261,6 +261,7 @@ def jvp_flat(
 ) -> tuple[list[Any], list[Any]]:
     """Values and tangents of a flat function; a tangent may be ZERO, and those returned may be."""
     trace = JvpTrace(described or function)
+    note(trace)
     try:
         outs = function(*[x if t is ZERO else Dual(trace, x, t) for x, t in zip(primals, tangents)])
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.errors import GradientError
+from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
@@ -97,6 +98,7 @@ def linearize_flat(
 ) -> Linearized:
     """Linearize a flat function at `primals`, in those inputs that are `active` (all of them by default)."""
     trace = trace or LinearizeTrace(described or function)
+    note(trace)
     tape = trace.tape
     duals = []
     for index, primal in enumerate(primals):

@@ -128,6 +128,53 @@ def forget() -> Iterator[None]:
     _kept.clear()
 
 
+def with_rules_that_close_over(kind: str, x: Any) -> Any:
+    """A call of a function whose rules close over a traced value."""
+    scale = pb.stop_gradient(x)
+    if kind == "custom_jvp":
+
+        @pb.custom_jvp
+        def scaled(y: Any) -> Any:
+            return pnp.sin(y) * scale
+
+        scaled.defjvp(lambda primals, tangents: (scaled(*primals), tangents[0] * pnp.cos(primals[0]) * scale))
+        return scaled(x)
+
+    @pb.custom_vjp
+    def scaled_back(y: Any) -> Any:
+        return pnp.sin(y) * scale
+
+    scaled_back.defvjp(lambda y: (scaled_back(y), y), lambda y, cotangent: (cotangent * pnp.cos(y) * scale,))
+    return scaled_back(x)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+@pytest.mark.parametrize("way", WAYS)
+def test_what_rules_close_over_is_no_leak(kind: str, way: str) -> None:
+    assert not told(called(way, lambda x: with_rules_that_close_over(kind, x)), leaks="warn")
+
+
+@pytest.mark.parametrize("way", FAULTS["leaks"].ways.split())
+def test_what_rules_close_over_is_a_leak_if_something_else_keeps_it(way: str) -> None:
+    def f(x: Any) -> Any:
+        _kept.append(x)
+        return with_rules_that_close_over("custom_vjp", x)
+
+    assert told(called(way, f), leaks="warn")
+
+
+def test_a_leak_is_told_with_what_keeps_it() -> None:
+    (message,) = told(called("jit", leaking), leaks="warn")
+    assert "), kept by a list. Return what is needed outside" in message
+
+
+@pytest.mark.parametrize("transformed", [pb.value_and_grad, pb.hessian, pb.jacfwd, pb.jacrev])
+def test_leaks_of_derivatives_are_told_of(transformed: Any) -> None:
+    assert told(lambda: transformed(leaking)(2.0), leaks="warn")
+    _kept.clear()
+    assert not told(lambda: transformed(lambda x: x * x)(2.0), leaks="warn")
+
+
 @pytest.mark.parametrize(("option", "way"), TABLE)
 def test_each_option_warns(option: str, way: str) -> None:
     fault = FAULTS[option]

@@ -433,3 +433,8 @@ def test_an_argument_that_is_nan_is_named_beside_a_number_that_stands_for_a_fail
     assert finding is not None and finding.origin.what == "constant"
     assert "NaN is also in argument x from the start at [1]" in str(finding)
     assert "also" not in str(pb.find_nan(solved, V([1.0, -1.0])))
+
+
+def test_a_result_in_the_place_of_a_function_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match=r"^find_nan takes a function"):
+        pb.find_nan(pnp.log(V([0.0])))  # type: ignore[arg-type]

@@ -138,3 +138,10 @@ def test_the_command(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str])
     (tmp_path / "mine" / "file").write_text("mine")
     with pytest.raises(SystemExit, match="no site that this program built"):
         build.main([str(tmp_path / "mine")])
+
+
+def test_the_source_of_a_pane_is_the_code_alone() -> None:
+    text = "# A page\n\n```python\ndef f(x):\n    return x\n```\n\nMore:\n\n```text\n1\n```\n\n```python\ny = f(2)\n```\n"
+    lines = panes.code_of(text).splitlines()
+    shown = {number: line for number, line in enumerate(lines, 1) if line}
+    assert shown == {4: "def f(x):", 5: "    return x", 15: "y = f(2)"} and text.splitlines()[14] == "y = f(2)"

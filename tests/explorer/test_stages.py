@@ -175,3 +175,35 @@ def test_the_sentence_on_a_gradient_counts_all_that_it_added():
     change = sum([number if word == "repeated" else -number for number, word in others])
     assert added == backward + prepared, said
     assert stages["grad"]["count"] == stages["base"]["count"] + added + change, said
+
+
+ALREADY = {
+    "a gradient": (pb.grad(plain), (X,), "explore plain with apply='grad'."),
+    "a compiled batch of gradients": (pb.jit(pb.vmap(pb.grad(plain))), (XS,), "explore plain with apply='grad,vmap'."),
+    "both": (pb.value_and_grad(plain), (X,), "explore plain with apply='value_and_grad'."),
+    "compiled": (pb.jit(plain), (X,), ""),
+    "itself": (plain, (X,), ""),
+}
+
+
+@pytest.mark.parametrize("case", ALREADY)
+def test_a_function_that_was_transformed_before_is_told_of(case):
+    function, args, told = ALREADY[case]
+    base = pb.explore(function, *args, compile=False).data["stages"][1]
+    assert ("transformed already" in " ".join(base["deltas"])) == bool(told) and told in " ".join(base["deltas"])
+
+
+KEPT = {
+    "1 value (12 B) is kept": (lambda x: pnp.sum(pnp.sin(x)), (X,)),
+    "2 arguments are kept": (lambda w, x: pnp.sum(w @ x), (W, X)),
+    "2 values (24 B) and 2 arguments are kept": (lambda w, x: pnp.sum(pnp.sin(w @ x) + pnp.sin(x)), (W, X)),
+    "Nothing is kept": (lambda x: pnp.sum(x), (X,)),
+}
+
+
+@pytest.mark.parametrize("told", KEPT)
+def test_the_sentence_on_what_is_kept_says_nothing_of_none(told):
+    function, args = KEPT[told]
+    grad = "grad(argnums=(0, 1))" if len(args) > 1 else "grad"
+    stages = {one["id"]: one for one in pb.explore(function, *args, apply=grad, compile=False).data["stages"]}
+    assert told in stages["linearize"]["deltas"][0], stages["linearize"]["deltas"]

@@ -85,6 +85,7 @@ FAILS = [
     (lambda x: pnp.sum(x * pnp.ones((3, 1))), (V,), {"at_most": {"largest": 8}}, ["60 bytes", r":f32\[3,5\]"]),
     (*LOSS, {"lacks": ["tanh", "square"]}, ["it has 1 tanh", "it has 1 square"]),
     (*LOSS, {"lacks": "sech_squared", "apply": "grad"}, [r"The Program of loss .* under grad is not as it should be"]),
+    (pb.grad(loss), (W, X), {"lacks": "sech_squared"}, [r"The Program of grad_loss, made of loss \(.*\) is not as it"]),
     (pb.jit(looping), (V,), {"lacks": "sin"}, [r"= sin \w+  \(in call, scan\)  # .*\(looping\.<locals>\.step\)"]),
     (lambda x: sum([x + i for i in range(20)]), (V,), {"lacks": "add"}, [r"lacks: it has \d\d add", r"    \.\.\."]),
     (pb.xpr(*(loss, W, X)), None, {"contains": "sin"}, ["The Program loss is not"]),
