@@ -25,7 +25,10 @@ def static_text(key: Any) -> str:
         return repr(float.fromhex(parts[0]))
     if isinstance(own, type) and issubclass(own, tuple):
         return f"({', '.join([static_text(item) for item in parts[0]])})"
-    return repr(parts[-1])
+    try:
+        return repr(parts[-1])
+    except Exception as error:  # the user's own: what is said of a call must not be what fails
+        return f"<{type(parts[-1]).__name__}, whose repr raises {type(error).__name__}>"
 
 
 def argument_differs(fun: Function, given: TreeDef, wanted: TreeDef, other: str, trees: Trees = OWN_TREES) -> str:
@@ -155,7 +158,9 @@ _MODES = {"bits": "default_bits", "native": "native_mode", "checks": "pb.checkin
 
 def mode_change(seen: Mode, new: Mode) -> str:
     """How two modes differ, in words."""
-    changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in _changed_fields(seen, new)]
+    fields = _changed_fields(seen, new)
+    told = [name for name in fields if name != "checks_leaks" or "checks" not in fields]  # an option of pb.checking
+    changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in told]
     return "; ".join([f"{name} was {a!r}, is now {b!r}" for name, a, b in changed])
 
 

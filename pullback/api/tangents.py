@@ -69,9 +69,9 @@ class FlatResult:
             )
         found, self.structure = returned_leaves(self.function, out[0], True)
         self.count = len(found)
-        leaves, self._aux_structure = kind_of(self.function).flatten(out[1])
-        self._aux_leaves = [_TRACED if isinstance(leaf, Tracer) else leaf for leaf in leaves]  # which are not to be held
-        return found + [live(leaf) for leaf in leaves if isinstance(leaf, Tracer)]
+        aux, self._aux_structure = kind_of(self.function).flatten(out[1])
+        self._aux_leaves = [_TRACED if isinstance(leaf, Tracer) else leaf for leaf in aux]  # which are not to be held
+        return found + [live(leaf) for leaf in aux if isinstance(leaf, Tracer)]
 
     def output(self, values: Sequence[Any]) -> Any:
         """The user's output, of these values of the leaves that were returned."""

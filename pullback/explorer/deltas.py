@@ -35,6 +35,8 @@ def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: di
 
 def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
     """How the FLOPs changed: `3.1 times the FLOPs`."""
+    if made["flops"] == before["flops"]:
+        return "as many FLOPs"
     if not before["flops"]:
         return f"{made['flops']:,.0f} FLOPs, where there were none"
     ratio = made["flops"] / before["flops"]
@@ -89,8 +91,13 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
     if conds:
         told.append(_selects(stage, rows, before, conds))
     plumbing = sum([row["role"] == "batch" for row in rows])
-    batched = {number for number, variable in enumerate(made["vars"]) if len(variable) > 2}
-    once = sum([not batched.intersection(row["out"]) for row in rows])
+    depends = {number for number, variable in enumerate(made["vars"]) if len(variable) > 2}
+    once = 0
+    for row in rows:
+        if depends.isdisjoint([*row["in"], *row["out"]]):
+            once += 1
+        else:
+            depends.update(row["out"])  # also without a batch axis: a sum over the batch, and what is made of it
     ratio = _more(made, before)
     elements, all_rows = counted(stage.batch or 0, "batch element"), counted(len(rows), "equation")
     alike = f"; {once} of {all_rows} {'does' if once == 1 else 'do'} not depend on the batch" if once else ""

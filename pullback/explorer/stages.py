@@ -115,7 +115,9 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
             found += _explained(of, before, _differentiated(before, called, one), found)
             through = found[-1].id
         made = _traced(call, one(_replayed(before, function)))
-        batch = _batch_size(before.types, made.types) if one.name == "vmap" else None
+        batch = None
+        if one.name == "vmap" and (batch := one.options.get("axis_size")) is None:
+            batch = _batch_size(before.types, made.types)
         by = str(one) if batch is None else f"{one}, {batch} at a time"
         id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
         part = Part(drop_dead_code(made.traced.program), made.paths)
@@ -164,8 +166,11 @@ def _new_id(name: str, found: Sequence[ProgramStage]) -> str:
 
 def _batch_size(before: Sequence[ArrayType], after: Sequence[ArrayType]) -> int | None:
     """How many batch elements there are, by the types of a function's arguments without and with them."""
-    sizes = [b.size // a.size for a, b in zip(before, after) if b.ndim == a.ndim + 1 and a.size]
-    return sizes[0] if sizes else None
+    for a, b in zip(before, after):
+        for axis, size in enumerate(b.shape):
+            if (*b.shape[:axis], *b.shape[axis + 1 :]) == a.shape:
+                return size
+    return None
 
 
 def _differentiated(before: TracedCall, call: Stage, one: Applied) -> tuple[int, ...]:

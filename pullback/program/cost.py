@@ -84,7 +84,8 @@ def equation_cost(equation: Equation, sizes: Sizes = ()) -> Cost:
     if callable(primitive.cost):
         work = _asked(primitive, "cost", operands, results, params)
     else:
-        elements = max([type.size for type in (*operands, *results)], default=0)
+        arrays = results if primitive.elementwise else [*operands, *results]  # a number may stand beside an empty array
+        elements = max([type.size for type in arrays], default=0)
         work = primitive.cost * elements * _real_operations(primitive, operands, results)
     flops, functions = (work, 0) if not primitive.transcendental else (0, max([type.size for type in results], default=0))
     if primitive.traffic is not None:

@@ -115,9 +115,6 @@ def test_a_mode_is_told_in_the_words_that_users_write() -> None:
     with pb.native_mode("off"):
         jitted(pnp.ones(3))
     assert last(jitted).differences == (("mode", "", "the mode: native_mode was 'on', is now 'off'"),)
-    with pb.checking(purity=True):
-        jitted(pnp.ones(3))
-    assert last(jitted).reason == history.FIRST  # of this block
 
 
 def test_which_arguments_are_refs_is_told() -> None:
@@ -247,3 +244,23 @@ def test_of_several_structures_the_nearest_is_the_one_of_most_alike_leaves() -> 
         jitted(*[1.0] * count)
     (change,) = last(jitted).differences
     assert change.argument == "args[4]"
+
+
+def test_a_block_of_checks_is_told_as_the_mode_that_it_is() -> None:
+    jitted = pb.jit(lambda x: x + 1.0)
+    jitted(1.0)
+    with pb.checking(leaks="warn"):
+        jitted(1.0)
+    assert last(jitted).differences == (("mode", "", "the mode: pb.checking was None, is now <leaks='warn'>"),)
+    assert [miss.reason for miss in jitted.cache_info().explained] == [history.FIRST, history.UNLIKE]
+
+
+def test_a_static_argument_that_cannot_be_shown_breaks_no_call() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise RuntimeError("not today")
+
+    jitted = pb.jit(lambda x, how: x, static_argnums=1, explain_misses=True)
+    jitted(1.0, Shy())
+    jitted(1.0, Shy())
+    assert "static argument how: was <Shy, whose repr raises RuntimeError>" in str(jitted.cache_info())

@@ -129,6 +129,44 @@ def test_batch_axes_and_plumbing():
     assert all(stage["vars"][row["out"][0]][2] == [0] for row in equations_in(stage))
 
 
+BATCHES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
+    "as many numbers as elements": (
+        lambda x: x * 2.0,
+        (np.ones((5, 3), "float32"),),
+        "vmap",
+        "5.0 times the FLOPs for 5 batch",
+    ),
+    "an axis in the middle": (
+        lambda x: x * 2.0,
+        (np.ones((5, 2, 3), "float32"),),
+        "vmap(in_axes=1)",
+        "2.0 times the FLOPs for 2 batch",
+    ),
+    "elements without numbers": (lambda x: x * 2.0, (np.ones((5, 0), "float32"),), "vmap", "As many FLOPs for 5 batch"),
+    "no elements": (lambda x: x * 2.0, (np.ones((0, 3), "float32"),), "vmap", "0 times the FLOPs for 0 batch"),
+    "a size that is given": (
+        lambda x: x * 2.0,
+        (X,),
+        "vmap(axis_size=3, in_axes=None)",
+        "As many FLOPs for 3 batch elements; 2 of 2 equations do not depend",
+    ),
+    "a sum over the batch": (  # which has no batch axis, nor has what is made of it
+        lambda x: pnp.sin(pb.lax.psum(x, "i")),
+        (np.ones((4, 3), "float32"),),
+        "vmap(axis_name='i')",
+        " for 4 batch elements.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_batch_says_how_many_elements_it_has(name):
+    function, args, apply, said = BATCHES[name]
+    found = pb.explore(function, *args, apply=apply, compile=False)
+    assert any(said in sentence for sentence in stages_of(found)["vmap"]["deltas"])
+    check_page(found.data)
+
+
 def test_a_cond_in_a_batch_says_what_became_of_it():
     def f(x):
         return pb.lax.cond(x > 0.0, pnp.exp, lambda x: x * x, x)
