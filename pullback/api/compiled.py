@@ -148,6 +148,8 @@ class Jitted(NativeCallable):
         if not current_mode().compiles:
             return self._fun(*args, **kwargs)
         leaves, signature = self._signature(args, kwargs)
+        if signature.keys and (checks := current_mode().checks) is not None:
+            checks.uses_keys(self._fun, [leaves[i] for i in signature.keys])
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
         if self._is_traced(leaves, signature):
@@ -266,6 +268,7 @@ class Jitted(NativeCallable):
                 refs,
                 traced.written,
                 self._history,
+                traced.keys,
             )
             noted.after = CLOSED if found.captures else FORGOTTEN
             if not found.captures:  # what closes over tracers of an enclosing transformation is good for this call only

@@ -657,7 +657,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     trees = kind_of(fun)
     examples, structure = trees.flatten(trees.without_float0(with_placeholders(example_args, trees)))
     types = [type_of(leaf) for leaf in examples]
-    program, captured, out_structure, _ = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
+    program, captured, out_structure, *_ = trace("closure_convert", fun, (structure,), types, call=lambda args: fun(*args))
     hoisted = [is_inexact(tracer.dtype) for tracer in captured]
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
     others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]

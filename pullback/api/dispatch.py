@@ -58,6 +58,7 @@ class Signature:
         trees: what kind of trees there are.
         refs, written: the Refs that the function closes over, and those of them that it writes to.
         history: where calls are counted.
+        keys: which leaves are random keys that the function uses up, where that is looked for.
     """
 
     program: Program
@@ -71,6 +72,7 @@ class Signature:
     refs: Sequence[Ref] = ()
     written: Sequence[Ref] = ()
     history: History | None = None
+    keys: Sequence[int] = ()
     executable: Executable | None = None
     fast_paths: Bounded[Any, FastPath | None] | None = None  # by what the leaves are; made of the second call on
 

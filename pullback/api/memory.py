@@ -210,7 +210,7 @@ def checkpoint(
         chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, _, _, (program, captures, structure, _) = traced_call("checkpoint", fun, args, kwargs, static, static_names)
+        leaves, _, _, (program, captures, structure, *_) = traced_call("checkpoint", fun, args, kwargs, static, static_names)
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)
 

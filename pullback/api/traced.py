@@ -42,12 +42,14 @@ class Traced(NamedTuple):
             the function's result. captures: the values to pass: tracers that it closes over, then what is in `refs`.
         structure: that of the function's result.
         refs: the Refs of outside that the function uses, if it may write to them; those last that it does write to.
+        keys: which leaves are random keys that the function uses up, where that is looked for.
     """
 
     program: Program
     captures: tuple[Any, ...]
     structure: TreeDef
     refs: Sequence[Ref] = ()
+    keys: Sequence[int] = ()
 
     @property
     def out_types(self) -> tuple[ArrayType, ...]:
@@ -161,17 +163,21 @@ def trace(
 
     def record() -> Traced:
         result: list[TreeDef] = []
+        keys: Sequence[int] = ()
 
         def flat(*leaves: Any) -> list[Any]:
+            nonlocal keys
             out = kind.without_float0(_returned(transformation, fun, call, trees_of(structures, leaves)))
             outs, structure = kind.array_leaves(out, lambda: returned_by(fun), keep_out=OUT_OF_RESULTS)
             result.append(structure)
+            if checks is not None:
+                keys = checks.keys_used(leaves)
             return outs
 
         used: list[Ref] | None = [] if refs else None
         given: dict[str, Any] = {"described": fun, "arguments": arguments, "transformation": transformation, "refs": used}
         program, captures = stage(flat, types, name=name, **given)
-        return Traced(program, captures, result[0], used or ())
+        return Traced(program, captures, result[0], used or (), keys)
 
     started, values = perf_counter(), copied.count
     checks = current_mode().checks

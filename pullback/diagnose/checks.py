@@ -30,7 +30,7 @@ from pullback.core.types import Shape
 from pullback.core.zero import ZERO
 from pullback.diagnose.differing import Difference, difference
 from pullback.program.program import Program, Variable
-from pullback.random.keys import used_keys
+from pullback.random.keys import use_up_by, used_among, used_keys
 from pullback.transforms.simplify import drop_dead_code
 
 # What is raised where an option is "error"
@@ -128,6 +128,14 @@ class Checks:
         if "unused" in self.actions and transformation in ("jit", "xpr"):
             self._find_unused(name, paths, traced, bool(derivatives))
         return traced
+
+    def keys_used(self, arguments: Sequence[Any]) -> Sequence[int]:
+        """Which arguments of a function that has been traced are keys that it uses up."""
+        return used_among(arguments)
+
+    def uses_keys(self, fun: Any, keys: Sequence[Any]) -> None:
+        """A compiled function is called with keys that it uses up."""
+        use_up_by(f"jit of {describe(fun)}", keys)
 
     def differentiates(self) -> None:
         """A derivative is taken."""

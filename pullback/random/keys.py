@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
@@ -130,6 +130,12 @@ def single_key(key: Any, name: str) -> Array:
             f"{name} takes one key, but got {typed.type}. For many, pb.vmap(lambda key: pb.random.{name}(key, ...))(keys)."
             f"{at_user_line()}"
         )
+    _check_unused(key, name)
+    return typed
+
+
+def _check_unused(key: Any, name: str) -> None:
+    """Say so if a key, or one of a batch, has been used up already."""
     used = used_keys.get()
     if used and (mark := next(filter(used.__contains__, _marks(key)), None)) is not None:
         error = KeyReuseError(
@@ -138,7 +144,21 @@ def single_key(key: Any, name: str) -> Array:
             f" pass pb.random.clone(key).{at_user_line()}"
         )
         used.tell(error)
-    return typed
+
+
+def used_among(values: Sequence[Any]) -> Sequence[int]:
+    """The numbers of those traced values that have been used up as keys."""
+    used = used_keys.get()
+    return [i for i, value in enumerate(values) if isinstance(value, Tracer) and id(value) in used] if used else []
+
+
+def use_up_by(name: str, keys: Sequence[Any]) -> None:
+    """Note that a function uses keys up; say so if one has been used up already."""
+    if used_keys.get() is not None:
+        for key in keys:
+            _check_unused(key, name)
+        for key in keys:
+            _use_up(key, name)
 
 
 def sampler(function: F) -> F:

@@ -774,3 +774,41 @@ def test_auxiliary_data_are_no_leak() -> None:
             3.0
         )
     assert (float(value), float(aux["twice"]), aux["none"], aux["one"], float(gradient)) == (9.0, 6.0, None, 1, 6.0)
+
+
+def draws(key: Any) -> Any:
+    return pb.random.normal(key)
+
+
+def draws_from_a_part(key: Any) -> Any:
+    first, second = pb.random.split(key)
+    return jitted_draws(first) + jitted_draws(second)
+
+
+def draws_twice_each(keys: Any) -> Any:
+    return [pb.vmap(jitted_draws)(keys) for _ in range(2)]
+
+
+jitted_draws = pb.jit(draws)
+KEY_USES: dict[str, tuple[Callable[[Any], Any], int]] = {  # each with how many reuses there are
+    "two calls": (lambda key: jitted_draws(key) + jitted_draws(key), 1),
+    "three calls": (lambda key: [jitted_draws(key) for _ in range(3)], 2),
+    "a call, and eager": (lambda key: jitted_draws(key) + draws(key), 1),
+    "eager, and a call": (lambda key: draws(key) + jitted_draws(key), 1),
+    "two calls within one": (lambda key: pb.jit(lambda key: jitted_draws(key) + jitted_draws(key))(key), 1),
+    "two calls in a batch": (lambda key: draws_twice_each(pb.random.split(key, 3)), 1),
+    "parts": (draws_from_a_part, 0),
+    "parts, jitted": (pb.jit(draws_from_a_part), 0),
+    "fold_in": (lambda key: [pb.jit(lambda key: draws(pb.random.fold_in(key, 1)))(key) for _ in range(2)], 0),
+    "clones": (lambda key: [jitted_draws(pb.random.clone(key)) for _ in range(2)], 0),
+    "lowered, and a call": (lambda key: (jitted_draws.lower(key), jitted_draws(key)), 0),
+    "gradient": (lambda key: pb.grad(pb.jit(lambda x, key: x * draws(key)))(1.0, key), 0),
+    "checkpoint": (lambda key: pb.grad(pb.checkpoint(lambda x, key: x * jitted_draws(key)))(1.0, key), 0),
+}
+
+
+@pytest.mark.parametrize("use", KEY_USES)
+def test_jitted_functions_use_up_the_keys_that_they_are_called_with(use: str) -> None:
+    function, count = KEY_USES[use]
+    found = told(lambda: function(pb.random.key(5)), keys="warn")
+    assert len(found) == count and all(["has used up already" in message for message in found])
