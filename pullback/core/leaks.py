@@ -51,8 +51,8 @@ def leak_checked(function: F) -> F:
             gc.collect()  # what refers to itself is still there without anybody's doing
         if begun and (trace := begun[0]()) is not None and (story := _story(trace)) is not None:
             if choice is True:
-                raise EscapedTracerError(story)
-            warn(story, category=CheckWarning)
+                raise EscapedTracerError(f"{story} {_CURE}")
+            warn(f"{story} {_CURE}", category=CheckWarning)
         return out
 
     return checked  # type: ignore[return-value]
@@ -63,6 +63,9 @@ def keeps_values(kind: C) -> C:
     that close over them do."""
     _keepers.add(kind)
     return kind
+
+
+_CURE = "Return what is needed outside, and store nothing else."
 
 
 def _story(trace: Trace) -> str | None:
@@ -82,7 +85,7 @@ def _story(trace: Trace) -> str | None:
     more = f" and {len(told) - 3} more" if len(told) > 3 else ""
     return (
         f"Leaked trace of {trace.describe()}: it has returned, but values that stood for others in it are still there:"
-        f" {'; '.join(texts) or 'some that only C code holds'}{more}. Return what is needed outside, and store nothing else."
+        f" {'; '.join(texts) or 'some that only C code holds'}{more}."
     )
 
 
