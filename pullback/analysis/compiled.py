@@ -81,7 +81,7 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program, own:
         return [] if why == "backend=False" else [f"XLA was not asked, since {why}"]
     figures = [
         ("flops", count, "FLOP" if found.get("flops") == 1 else "FLOPs"),
-        ("transcendentals", count, "values of transcendental functions"),
+        ("transcendentals", count, f"value{'' if found.get('transcendentals') == 1 else 's'} of transcendental functions"),
         ("bytes accessed", size, "read and written"),
     ]
     parts = [f"{write(found[key]) if found[key] >= 0 else 'unknown'} {what}" for key, write, what in figures if key in found]

@@ -52,7 +52,7 @@ def add_options(look: ArgumentParser) -> None:
         "--values",
         choices=VALUES,
         default="normal",
-        help="the numbers: of a normal law (this is the default), between 0 and 1, ones, or zeros;"
+        help="the numbers: normally distributed (the default), between 0 and 1, ones, or zeros;"
         " integers are between 0 and 9, or ones, or zeros",
     )
     look.add_argument("--seed", default="0", metavar="N", help="of the random numbers (default: 0)")

@@ -982,7 +982,7 @@ class ImpureFunction(PullbackError, RuntimeError):
             ...
         pullback.core.errors.ImpureFunction: jit of <lambda> ... gave a different program when it was traced again...
 
-    Cure: pass what changes as an argument; for numbers of chance, a key.
+    Cure: pass what changes as an argument; for random numbers, a key.
         >>> noisy = pb.jit(lambda x, key: x + pb.random.normal(key))
         >>> with pb.checking(purity="error"):
         ...     noisy(1.0, pb.random.key(0)).shape
@@ -1069,7 +1069,9 @@ class RankPromoted(ShapeError):
 
 
 class NotFinite(PullbackError, FloatingPointError):
-    """In a `pb.checking(nan="error")` or `infinity="error"` block, an operation made NaN, or an infinite number, of others.
+    """In a `pb.checking(nan="error")` or `infinity="error"` block, an operation made NaN, or infinity, of other numbers.
+
+    The message names the operation, its operands and the line; `pb.find_nan(f, *args)` finds the same without such a block.
 
     Fails:
         >>> import pullback as pb

@@ -150,8 +150,8 @@ class Checks:
         self.tell(
             "purity",
             f"{name} gave a different program when it was traced again: {found.what}.{usual} A function is traced once, and its"
-            " program replayed, so what it reads besides its arguments is read once. Pass it as an argument (for numbers of"
-            f" chance, a key of pb.random).{at_line(found.source)}",
+            " program replayed, so what it reads besides its arguments is read once. Pass it as an argument (for random"
+            f" numbers, a key of pb.random).{at_line(found.source)}",
             cause,
         )
 
