@@ -68,7 +68,7 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
 
         @leak_checked
         def push(*directions: Any) -> list[Any]:
-            values[:], tangents = leak_checked(jvp_flat)(result, flat.leaves, directions, fun)
+            values[:], tangents = jvp_flat(result, flat.leaves, directions, fun)
             pairs = [(t, type_of(value)) for t, value in zip(tangents, values[: result.count]) if not is_float0(value)]
             out_types[:] = [type for _, type in pairs]
             check_outputs(what, fun, out_types, holomorphic, "fc")

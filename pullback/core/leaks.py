@@ -49,7 +49,10 @@ def leak_checked(function: F) -> F:
         if begun and begun[0]() is not None:
             forget_callers()  # frames of the user's, which hold what their variables do
             gc.collect()  # what refers to itself is still there without anybody's doing
-        if begun and (trace := begun[0]()) is not None and (story := _story(trace)) is not None:
+        if begun and (trace := begun[0]()) is not None:
+            story = _story(trace)
+            if story is None:
+                return out
             if choice is True:
                 raise EscapedTracerError(f"{story} {_CURE}")
             warn(f"{story} {_CURE}", category=CheckWarning)

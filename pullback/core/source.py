@@ -270,10 +270,16 @@ def describe(function: Callable[..., Any]) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
-def name_of(function: Any, otherwise: str = "function") -> str:
-    """A function's own name, if it has one; objects that have any attribute one asks for have none that is a string."""
+def name_of(function: Any, otherwise: str = "") -> str:
+    """A function's own name, if it has one, else `otherwise`, or what the function inside it, or its class, is called; objects
+    that have any attribute one asks for have none that is a string."""
     name = getattr(function, "__name__", None)
-    return name if isinstance(name, str) and name else otherwise
+    if isinstance(name, str) and name:
+        return name
+    if otherwise:
+        return otherwise
+    inner = innermost(function)
+    return name_of(inner, type(inner).__name__)
 
 
 def named_after(function: Callable[..., Any]) -> Callable[[F], F]:

@@ -51,7 +51,6 @@ class JvpTrace(Trace):
         self.told = told_axes()
         if (checks := current_mode().checks) is not None:
             checks.differentiates()
-        note(self)
 
     def by_rule(self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str) -> Any:
         """What a rule returns; what it stages is said to be made by it."""

@@ -413,3 +413,19 @@ def test_errors_end_at_the_line_of_the_mistake(name):
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert {frame.filename for frame in frames} == {__file__}
     assert not isinstance(caught.value, AttributeError)
+
+
+def test_what_has_no_name_is_called_after_what_is_inside_it_or_its_class() -> None:
+    class Layer:
+        def __call__(self, x):
+            return x
+
+    class Endless:  # whose attributes are made when they are asked for
+        def __getattr__(self, name):
+            if name.startswith("__") and name != "__wrapped__":
+                raise AttributeError(name)
+            return Endless()
+
+    things = [Layer(), functools.partial(pnp.multiply, 2.0), functools.partial(Layer()), Endless()]
+    names = [source.name_of(one) for one in things]
+    assert names == ["Layer", "multiply", "Layer", "Endless"] and source.name_of(Layer(), "loop") == "loop"
