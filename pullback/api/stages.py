@@ -11,6 +11,7 @@ from pullback.api.functions import argument_name
 from pullback.api.shardings import lies_as
 from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
+from pullback.control.call import bind_call
 from pullback.core.array import PlacedArray, ShardedArray, host_of
 from pullback.core.bundles import pack
 from pullback.core.errors import (
@@ -23,7 +24,7 @@ from pullback.core.errors import (
     StructureError,
 )
 from pullback.core.source import describe
-from pullback.core.tracing import Tracer
+from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.tree_forms import tree_data
 from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
 from pullback.core.types import ArrayType
@@ -320,6 +321,9 @@ class Compiled(_AheadOfTime):
             raise TypeError(
                 f"{describe(self._fun)} was compiled ahead of time, so it cannot be transformed; transform the jitted function."
             )
+        around = innermost_staging()
+        if around is not None and around.evaluates:  # somebody looks at results, and then runs the operations one by one
+            return unflatten(self._signature.out_structure, bind_call(self._signature.program, leaves))
         return self._signature.run(leaves)
 
     def _other_static(self, statics: Any) -> str:

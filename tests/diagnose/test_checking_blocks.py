@@ -812,3 +812,13 @@ def test_jitted_functions_use_up_the_keys_that_they_are_called_with(use: str) ->
     function, count = KEY_USES[use]
     found = told(lambda: function(pb.random.key(5)), keys="warn")
     assert len(found) == count and all(["has used up already" in message for message in found])
+
+
+@pytest.mark.parametrize("option", ["nan", "infinity"])
+def test_what_was_compiled_ahead_of_time_is_looked_at(option: str) -> None:
+    function = FAULTS[option].function
+    compiled = pb.jit(function).lower(pnp.array(2.0)).compile()
+    for call in (compiled, lambda x: pb.jit(function).lower(x).compile()(x)):
+        (message,) = told(lambda: call(pnp.array(2.0)), **{option: "warn"})
+        assert FAULTS[option].words in message
+    assert not told(lambda: compiled(pnp.array(100.0)), **{option: "warn"})
