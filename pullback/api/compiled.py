@@ -227,9 +227,8 @@ class Jitted(NativeCallable):
         if found is not None:
             self._history.hit()
         else:
-            noted = self._history.miss(
-                key, [*list(self._checked), *list(self._signatures)]
-            )  # at once: other threads add to them
+            kept = [*list(self._checked), *list(self._signatures)]  # lists at once: other threads may add to them
+            noted = self._history.miss(key, kept)
             if refuses_traces():
                 raise RuntimeError(
                     f"Nothing may be traced here (no_tracing). {self._explain(noted)} Call it with such arguments"

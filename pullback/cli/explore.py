@@ -97,9 +97,12 @@ def _watch(options: Namespace) -> None:
             del sys.modules[name]
         try:
             return _explored(options).html
+        except xpr.UserError as error:
+            failed = error.__cause__ or error
         finally:
             loaded = [_file_of(name) for name in sys.modules if name not in before]
             used[:] = sorted({options.function.rpartition(":")[0], *[file for file in loaded if _is_in(folder, file)]})
+        raise failed  # the user's own exception, as it was
 
     try:
         watch(make, lambda: used, print, options.port)

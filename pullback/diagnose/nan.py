@@ -99,7 +99,8 @@ class Hunt(Visitor):
         for x in bad_nan:  # where no operand is NaN already
             made_nan = made_nan & ~np.isnan(numbers_of(x)) if aligned else np.zeros_like(made_nan)
         if made_nan.any():
-            notes = [_noted(frame, x) for x in bad]
+            there = tuple(np.argwhere(made_nan)[0])
+            notes = [_noted(frame, x) for x in bad if not aligned or not _finite_at(x, there)]
             cause = next((note for note in notes if note is not None and not note.nan), None)
             origin = self.made(equation, operands, result, frame, made_nan, True, cause)
             if self.first is None or (not self.first.nan and not self.infinity):
@@ -163,6 +164,12 @@ class Hunt(Visitor):
             if equation.primitive is div and place == 0 and other == 0:
                 return Meeting(equation, frame, atom, None)
         return None
+
+
+def _finite_at(operand: Array, element: tuple[Any, ...]) -> bool:
+    """Whether the element of an operand that a result's element is made of is finite; of a 0-d one, the only one."""
+    values = numbers_of(operand)
+    return bool(np.isfinite(values[element] if values.ndim else values))
 
 
 def _noted(frame: Frame, value: Array) -> Origin | None:

@@ -258,7 +258,7 @@ def _watched(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], **opt
 
     with contextlib.suppress(KeyboardInterrupt):
         watch_files(make, lambda: [file], print)
-    return made[0]
+    return made[0] if made else explore(fun, *args, **options, **kwargs)  # which raises what went wrong
 
 
 def _compiled(page: PageData, stage: ProgramStage) -> None:

@@ -98,3 +98,11 @@ def test_an_error_of_the_users_code_is_shown_with_its_line(model: Path, capsys: 
     assert main(["explore", "model.py:broken", "f32[3]"]) == USERS_ERROR
     shown = capsys.readouterr().err
     assert 'File "model.py", line 18, in broken' in shown and "not today" in shown
+
+
+def test_a_watched_file_that_fails_says_why(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr("pullback.cli.explore.watch", lambda make, files, report, port: made.append(make))
+    assert main(["explore", "model.py:broken", "f32[3]", "--watch"]) == 0
+    with pytest.raises(RuntimeError, match="not today"):
+        made[0]()

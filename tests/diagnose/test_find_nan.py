@@ -193,6 +193,10 @@ def test_no_cause_is_named_that_belongs_to_another_element() -> None:
     finding = pb.find_nan(lambda x: pnp.where(one, pnp.log(x), 0.0) * 0.0, V([0, -1]), backward=False)
     assert finding is not None and finding.equation is not None and finding.equation.primitive.name == "mul"
     assert finding.origin.element == (0,) and finding.origin.cause is None
+    finding = pb.find_nan(lambda x: pnp.log(x), V([1, -1, np.inf]), backward=False)
+    assert finding is not None and finding.origin.element == (1,) and finding.origin.cause is None
+    finding = pb.find_nan(lambda x, y: x * y, V([1, 0]), V(np.inf), backward=False)
+    assert finding is not None and finding.origin.cause is not None and finding.origin.cause.name == "y"
 
 
 def test_a_gradient_in_a_loop_names_the_step() -> None:
