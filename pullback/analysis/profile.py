@@ -209,7 +209,7 @@ class Profile(Shown):
         return tuple(dict.fromkeys([(one.file, one.line, one.text) for one in sources if one is not None]))
 
     def _of_lines(self, lines: tuple[tuple[str, int, str], ...], group: Sequence[ProfileRow]) -> ProfileRow:
-        name = ", ".join([place_of(file, line) for file, line, _ in lines[:3]]) + (", ..." if len(lines) > 3 else "")
+        name = _places(lines)
         ids = tuple(dict.fromkeys([id for row in group for id in row.equations]))
         file, line, code = lines[0] if len(lines) == 1 else ("", 0, "; ".join([text for *_, text in lines[:3]]))
         # the sums of medians, not the median of sums: a line's operations are rows of the other view
@@ -237,7 +237,8 @@ class Profile(Shown):
             'add'
         """
         rows = self.rows
-        cells = [_cells(row, self.view) for row in rows[:MOST_ROWS]]
+        at = [_places(self._lines(row.equations)) if self.view == "operation" else "" for row in rows[:MOST_ROWS]]
+        cells = [_cells(row, self.view, place) for row, place in zip(rows, at)]
         heads = ("operation", "of") if self.view == "operation" else ("line", "of")
         columns = [
             Column("time", True), Column("min", True), Column("of all", True), Column("times", True), Column(heads[0]),
@@ -367,10 +368,14 @@ def seconds(time: float) -> str:
     return f"{time * scale:.3g} {unit}"
 
 
-def _cells(row: ProfileRow, view: str) -> list[str]:
+def _places(lines: Sequence[tuple[str, int, str]]) -> str:
+    """Where lines are, the first few of them: `model.py:3, model.py:5`."""
+    return ", ".join([place_of(file, line) for file, line, _ in lines[:3]]) + (", ..." if len(lines) > 3 else "")
+
+
+def _cells(row: ProfileRow, view: str, at: str) -> list[str]:
     moved = None if row.bytes is None or not row.median else row.bytes * (row.times if view == "operation" else 1) / row.median
     rates = [count(row.flops_per_second) if row.flops_per_second else "", size(moved).removesuffix("B") if moved else ""]
-    at = place_of(row.file, row.line) if view == "operation" and row.line else ""
     times = f"x{row.times:,.4g}" if row.times != 1 else ""
     return [seconds(row.median), seconds(row.min), part(row.share), times, row.name, row.what, *rates, at, row.code]
 

@@ -74,9 +74,9 @@ def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before
     serves = "serves" if new["residual"] == 1 else "serve"
     told = []
     if left > 0:
-        told.append(f"{counted(left, 'equation')} of before {'is' if left == 1 else 'are'} not needed.")
+        told.append(f"{counted(left, 'equation')} of the forward pass {'is' if left == 1 else 'are'} not needed.")
     if left < 0:
-        told.append(f"{counted(-left, 'equation')} of before {'is' if left == -1 else 'are'} repeated.")
+        told.append(f"{counted(-left, 'equation')} of the forward pass {'is' if left == -1 else 'are'} repeated.")
     return [
         f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only {serves} these;"
         f" {_more(made, before)}.",

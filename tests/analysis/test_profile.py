@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -319,3 +320,16 @@ def test_medians_and_shares() -> None:
     assert rows["a"].flops == 100 and rows["b"].flops == pb.cost(pnp.sin, pb.ArrayType((100,)), backend=False).total.work
     assert rows["c"].flops is None and rows["b"].flops_per_second == rows["b"].flops / 6.0
     assert found.flame()["total"] == 10.0
+
+
+def test_what_xla_merged_of_two_lines_names_both() -> None:
+    def f(x):
+        y = pnp.sin(x)
+        return y * 2.0
+
+    program = pb.xpr(f, pb.ArrayType((100,)))
+    first, second = program.equations
+    part = Part("a", "fusion", (first.id, second.id), 1.0, (1.0,), None)
+    (table,) = Profile(program, Timing(1.0, 1.0), Measured((part,), 1, False, ()), (), "operation").tables()
+    lines = [one.source.line for one in (first, second)]
+    assert [re.findall(r"test_profile\.py:(\d+)", cell) for cell in table.rows[0] if ".py:" in cell] == [[*map(str, lines)]]

@@ -171,7 +171,9 @@ def test_the_sentence_on_a_gradient_counts_all_that_it_added():
     stages = {one["id"]: one for one in pb.explore(loss, {"w": 2.0}, X, apply="grad", compile=False).data["stages"]}
     said = " ".join(stages["grad"]["deltas"])
     added, backward, prepared = [int(re.search(rf"(\d+) {words}", said)[1]) for words in ("equations:", "run", "only")]
-    others = [(int(number), word) for number, word in re.findall(r"(\d+) equations? of before (?:is|are) (\w+)", said)]
+    others = [
+        (int(number), word) for number, word in re.findall(r"(\d+) equations? of the forward pass (?:is|are) (\w+)", said)
+    ]
     change = sum([number if word == "repeated" else -number for number, word in others])
     assert added == backward + prepared, said
     assert stages["grad"]["count"] == stages["base"]["count"] + added + change, said
