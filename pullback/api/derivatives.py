@@ -34,7 +34,7 @@ from pullback.core.array import Array, PlacedArray, is_deleted
 from pullback.core.axes import told_axes
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import GradientError
-from pullback.core.leaks import leak_checked
+from pullback.core.leaks import keeps_values, leak_checked
 from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe, name_of, trim
 from pullback.core.tracing import Tracer, innermost_staging, type_of
@@ -248,6 +248,7 @@ def _one_cotangent(function: Function, what: str, count: int) -> TypeError:
     )
 
 
+@keeps_values
 class LinearStructure(NamedTuple):
     """What the derivative of a function at a point needs besides its tape."""
 

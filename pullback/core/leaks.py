@@ -22,7 +22,7 @@ from pullback.core.tracing import Trace, Tracer
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
-# Parts of Programs that may keep traced values
+# Classes of what may keep traced values: parts of Programs, and what holds a function for its name
 _keepers: set[type] = set()
 _OTHERS = (ModuleType, type, str, bytes, int, float, complex, NoneType, Trace)  # lead to no traced value of theirs
 
@@ -62,8 +62,8 @@ def leak_checked(function: F) -> F:
 
 
 def keeps_values(kind: C) -> C:
-    """Have objects of a class, which are parts of Programs, keep traced values without that being told: as rules of a user's
-    that close over them do."""
+    """Have objects of a class keep traced values without that being told: those that are parts of Programs, as rules of a
+    user's that close over them, or that hold a user's function for its name."""
     _keepers.add(kind)
     return kind
 

@@ -822,3 +822,13 @@ def test_what_was_compiled_ahead_of_time_is_looked_at(option: str) -> None:
         (message,) = told(lambda: call(pnp.array(2.0)), **{option: "warn"})
         assert FAULTS[option].words in message
     assert not told(lambda: compiled(pnp.array(100.0)), **{option: "warn"})
+
+
+def test_a_derivative_that_a_jitted_function_returns_is_no_leak() -> None:
+    def f(x: Any) -> Any:
+        return pb.vjp(lambda y: y * x, x)[1]
+
+    assert not told(lambda: pb.jit(f)(3.0), leaks="warn")
+    assert pb.jit(f)(3.0)(1.0)[0] == 3.0
+    kept = []
+    assert told(lambda: pb.jit(lambda x: (kept.append(x), f(x))[1])(3.0), leaks="warn")
