@@ -13,7 +13,7 @@ from pullback.explorer.stages import Part, ProgramStage
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import reshape, squeeze, transpose
 from pullback.program.batching import batch_axes_of
-from pullback.program.cost import equation_cost
+from pullback.program.cost import cost, equation_cost
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 from pullback.program.liveness import liveness
 from pullback.program.printing import literal_text, name_variables, parameter_text
@@ -65,7 +65,7 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     made["inputs"] = [row["id"] for row in inputs[: len(stage.parts[0].paths)]]
     equations = [row for row in rows if "op" in row]
     made["count"] = len(equations)
-    costs = [equation_cost(one) for part in stage.parts for one in part.program.equations]
+    costs = [cost(part.program) for part in stage.parts]
     made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
     if equations:
         top = max(equations, key=lambda row: row["live"])

@@ -53,11 +53,11 @@ class Watched:
 
     def renew(self) -> BaseException | None:
         """Make the page; one that says what went wrong where that fails, which is returned."""
-        failed: Exception | None = None
+        failed: BaseException | None = None
         linecache.checkcache()
         try:
             page = self.make()
-        except Exception as error:  # the user's code, saved in the middle of a change
+        except (Exception, SystemExit) as error:  # the user's code, saved in the middle of a change
             failed = error
             page = _failure(error)
         with self._changed:
