@@ -469,7 +469,7 @@ class LeafError(PullbackError, TypeError):
 
 
 class KeyReuseError(PullbackError, RuntimeError, TypeError):
-    """In a `pb.random.checked_keys` block, a random key was used a second time.
+    """In a `pb.random.checked_keys` block, or one of `pb.checking(keys="error")`, a random key was used a second time.
 
     Whatever draws with the same key gets the same bits: two layers of weights that should be independent would be equal.
 
