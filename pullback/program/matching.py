@@ -126,14 +126,20 @@ class Matching:
                 if one not in self.taken:
                     known[one] = key(one)
                     number(one, known[one])
-        # of several that compute one value, those that are read alike come first
-        for read in (self._uses(self.before), self._uses(self.after)), None:
-            for a in self.before.equations:
-                if a not in self.taken:
-                    waiting[known[a], read and read[0](a)].append(a)
-            for b in self._left():
-                if queue := waiting.get((known[b], read and read[1](b))):
-                    self._pair_in_class(queue.popleft(), b)
+        # of several that compute one value, those that are read, and alike, come first; then all in their order
+        reads = self._uses(self.before), self._uses(self.after)
+        for a in self.before.equations:
+            if a not in self.taken and (how := reads[0](a)):
+                waiting[known[a], how].append(a)
+        for b in self._left():
+            if (how := reads[1](b)) and (queue := waiting.get((known[b], how))):
+                self._pair_in_class(queue.popleft(), b)
+        for a in self.before.equations:
+            if a not in self.taken:
+                waiting[known[a], 0].append(a)
+        for b in self._left():
+            if queue := waiting.get((known[b], 0)):
+                self._pair_in_class(queue.popleft(), b)
 
     def _pair_in_class(self, a: Equation, b: Equation) -> None:
         """As `pair`, of those whose results are of one class already."""
@@ -142,14 +148,19 @@ class Matching:
         self.values.update(zip(a.outputs, b.outputs))
 
     def _uses(self, program: Graph) -> Callable[[Equation], int]:
-        """What tells apart how the results of equations are read."""
+        """What tells apart how the results of equations are read; 0 where they are not."""
         found: dict[Atom, int] = defaultdict(int)
         for equation in program.equations:
             for place, atom in enumerate(equation.inputs):
                 found[atom] += hash((self._key(equation), place))
         for place, atom in enumerate(program.outputs):
             found[atom] += hash(place)
-        return lambda equation: hash(tuple([found.get(out, 0) for out in equation.outputs]))
+
+        def how(equation: Equation) -> int:
+            uses = tuple([found.get(out, 0) for out in equation.outputs])
+            return hash(uses) or 1 if any(uses) else 0
+
+        return how
 
     def _match_readers(self) -> None:
         """Those that apply one operation, and read at some place values that stand for each other; in the order of `after`, so

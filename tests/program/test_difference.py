@@ -82,6 +82,20 @@ def test_what_is_taken_out_is_all_that_is_gone(data: Any) -> None:
         assert differing(pb.program_diff(other, program)) == [("added", "equation", ())]
 
 
+def test_of_two_equations_that_compute_one_value_neither_moves_where_a_reader_of_one_is_taken_out() -> None:
+    def twins(x: Any) -> Any:
+        first, second = pnp.sin(x), pnp.sin(x)
+        return pnp.exp(first), second
+
+    program = pb.xpr(twins, 1.0).with_outputs([])
+    first, second, reader = program.equations
+    shorter = Program(program.inputs, [first, second], [])
+    again = Program.from_json(shorter.to_json(), {"sin": first.primitive})
+    assert reader.inputs == first.outputs
+    for other in (shorter, again):
+        assert differing(pb.program_diff(program, other)) == [("removed", "equation", ())]
+
+
 def base(x: Any) -> Any:
     y = pnp.sin(x) * 2.0
     z = pnp.exp(y)
