@@ -120,7 +120,7 @@ def test_linear_in_the_length_of_the_program():
     assert calls_made(both, long) < 12 * calls_made(both, short)  # quadratic would be 100
 
 
-@pytest.mark.filterwarnings("ignore::pullback.errors.LargeProgramWarning")
+@pytest.mark.filterwarnings("ignore::pullback.core.errors.LargeProgramWarning")
 def test_deep_programs_need_no_deep_stack():
     program = chain(10_000)
     assert lower_to_text(simplify(program)).count("stablehlo.sine") == 10_000
