@@ -34,6 +34,7 @@ class SourceLines:
         self.title = short(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
         rows: list[dict[str, Any]] = []
         for file, lines in used.items():
+            linecache.checkcache(file)  # it may have been saved since, or another one has its name now
             text = linecache.getlines(file)
             if rows:
                 rows.append(new(text=""))
