@@ -240,9 +240,9 @@ def test_advice_where_no_division_helps(tiny):
     [
         (ValueError, "no target 'h1000'", dict(target="h1000", mesh={"data": 8})),
         (ValueError, "needs a mesh", dict()),
-        (pb.errors.DeviceError, "may run on 2048", dict(mesh={"data": 4096})),
+        (pb.errors.DeviceError, "plan a program for .* on 2048 of them at most", dict(mesh={"data": 4096})),
         (pb.errors.PluginMissing, "pip install jax-cuda13-plugin", dict(mesh={"data": 4096}, target="h100")),
-        (pb.errors.DeviceError, "may run on 4096", dict(mesh={"data": 8192}, target="h100")),
+        (pb.errors.DeviceError, "plan a program for .* on 4096 of them at most", dict(mesh={"data": 8192}, target="h100")),
         (pb.errors.PluginMissing, "pip install libtpu", dict(mesh={"data": 8}, target="tpu-v5e")),
         (pb.errors.UnknownAxis, "model", dict(mesh={"data": 8}, in_shardings=P("model"))),
         (pb.errors.UnevenShard, None, dict(mesh={"data": 7}, in_shardings=P("data"))),
