@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import error_pages
 import primitive_table
+from prose import prose
 
 import pullback as pb
 from pullback.core.absent import ABSENT
@@ -27,7 +28,6 @@ DOCS = pathlib.Path(__file__).resolve().parent
 HEADINGS = re.compile(r"^(Arguments|Returns|Raises|Example|Attributes|Source|Sources):[ \n]?", re.MULTILINE)
 FOLDERS = ("reference", "errors")  # that hold nothing else
 NOTE = "<!-- Made by docs/generate.py from the docstrings: change those. -->\n\n"
-MARKS = str.maketrans({mark: f"\\{mark}" for mark in "*_<>|"})
 
 
 def namespaces(module: types.ModuleType = pb, path: str = "pullback") -> Iterator[tuple[str, types.ModuleType]]:
@@ -56,11 +56,6 @@ def signature(found: Any) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         shown.insert(len(shown) - sum(kind >= inspect.Parameter.KEYWORD_ONLY for kind in kinds), "*")
     return f"({', '.join(shown)})"
-
-
-def prose(text: str) -> str:
-    """Text in which Markdown finds no marks but code in backquotes."""
-    return "".join(part if i % 2 else part.translate(MARKS) for i, part in enumerate(re.split(r"(`[^`]*`)", text)))
 
 
 def listed(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import primitive_table as table
 import pytest
-from generate import prose
+from prose import prose
 
 import pullback as pb
 from pullback.core.array import as_array
