@@ -54,6 +54,30 @@ class _Line(NamedTuple):
     number: int = -1  # of a parameter
 
 
+def computations_of(text: str) -> tuple[dict[str, list[str]], str]:
+    """The lines of the operations of each computation in optimized HLO, by its name; and the name of the entry.
+
+    Example:
+        >>> computations_of("ENTRY %main (x: f32[]) -> f32[] {\\n  ROOT %x = f32[] parameter(0)\\n}")
+        ({'main': ['  ROOT %x = f32[] parameter(0)']}, 'main')
+    """
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    entry = ""
+    for line in text.split("\n"):
+        if head := _HEAD.match(line):
+            current = found[head[2]] = []
+            entry = head[2] if head[1] else entry
+        elif line.startswith("  "):
+            current.append(line)
+    return found, entry
+
+
+def called_in(line: str) -> list[str]:
+    """The names of the computations that an operation calls."""
+    return [name for names in _CALLED.findall(line) for name in _NAMED.findall(names)]
+
+
 def operations_of(text: str) -> dict[str, Operation]:
     """The operations of optimized HLO, by name.
 
@@ -65,13 +89,10 @@ def operations_of(text: str) -> dict[str, Operation]:
         >>> operations_of(text)["sine.1"]
         Operation(name='sine.1', opcode='sine', equations=(12,), bytes=64)
     """
-    computations: dict[str, list[_Line]] = {}
-    current: list[_Line] = []
-    for line in text.split("\n"):
-        if head := _HEAD.match(line):
-            current = computations[head[2]] = []
-        elif found := _OPERATION.match(line):
-            current.append(_read(line, found))
+    computations = {
+        name: [_read(line, found) for line in lines if (found := _OPERATION.match(line))]
+        for name, lines in computations_of(text)[0].items()
+    }
     types = {one.name: one.type for lines in computations.values() for one in lines}
     inside: dict[str, tuple[int, ...]] = {}
 
@@ -125,7 +146,7 @@ def _read(line: str, found: re.Match[str]) -> _Line:
     close = _end_of(rest, opcode.end() - 1)
     behind = rest[close:]
     own = [int(number) for name in _OP_NAME.findall(behind) for number in _ID.findall(name)[-1:]]
-    called = [name for names in _CALLED.findall(behind) for name in _NAMED.findall(names)]
+    called = called_in(behind)
     operands = tuple(_NAMED.findall(rest[opcode.end() : close]))
     number = int(at[1]) if (at := _PARAMETER.match(rest, end + 1)) else -1
     return _Line(found[1], opcode[1], rest[:end], operands, tuple(own), tuple(called), number)

@@ -24,7 +24,7 @@ from pullback.ops.compare import select
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 
 LONGEST = 40  # characters of an expression that a sentence can hold
-MOST_LOOKED_AT = 512  # equations, on the way back to the select
+MOST_LOOKED_AT = 512  # equations, between the product and the select
 
 
 class Trap(NamedTuple):

@@ -300,7 +300,9 @@ class _Rows:
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
-        if name == "convert_element_type" and self.back.intersection(equation.inputs):  # as for a derivative by a Python number
+        if name == "convert_element_type" and self.back.intersection(
+            equation.inputs
+        ):  # as where it is taken with respect to a Python number
             return "cotangent"
         return equation.role
 

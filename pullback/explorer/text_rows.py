@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.analysis.hlo import operations_of
+from pullback.analysis.hlo import called_in, computations_of, operations_of
 from pullback.engine.backend import Executable
 from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.explorer.page_data import PageData, Row
@@ -16,10 +16,6 @@ from pullback.program.program import Program
 from pullback.program.provenance import numbered_name
 
 _LOCATION = re.compile(r' loc\("(?:[^"\\]|\\.)*?#(\d+)"\("(?:[^"\\]|\\.)*"(?::\d+)*\)\)')
-_COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
-_CALLED = re.compile(
-    r"(?:calls|body|condition|to_apply|branch_computations|true_computation|false_computation)=\{?([^,}]*(?:, %[\w.\-]+)*)"
-)
 _NAMED = re.compile(r"%([\w.\-]+)")
 _DETAILS = re.compile(r", (?:metadata|backend_config|frontend_attributes)=\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}")
 _LAYOUT = re.compile(r"(\w\[[\d,]*\])\{[\d,]*(?::[^}]*)?\}")
@@ -111,15 +107,7 @@ class _Optimized:
 
     def __init__(self, page: PageData, text: str, origins: dict[int, Row]) -> None:
         self.page, self.origins = page, origins
-        self.computations: dict[str, list[str]] = {}
-        self.main = current = ""
-        for line in text.split("\n"):
-            if found := _COMPUTATION.match(line):
-                current = found[2]
-                self.computations[current] = []
-                self.main = current if found[1] else self.main
-            elif line.startswith("  ") and current:
-                self.computations[current].append(line.strip())
+        self.computations, self.main = computations_of(text)
         self.shown: set[str] = set()
         self.operations = operations_of(text)
 
@@ -132,12 +120,11 @@ class _Optimized:
         found: list[Row] = []
         made: dict[str, list[Row]] = {}  # by the name of a value, the equations that it came from
         for line in self.computations.get(name, ()):
-            text = _LAYOUT.sub(r"\1", _DETAILS.sub("", line))
+            text = _LAYOUT.sub(r"\1", _DETAILS.sub("", line.strip()))
             row = self.page.row(text="  " * depth + text)
             if not depth:
                 row["main"] = True
-            names = [one for called in _CALLED.findall(line) for one in _NAMED.findall(called)]
-            shown = [name for name in dict.fromkeys(names) if name in self.computations and name not in self.shown]
+            shown = [name for name in dict.fromkeys(called_in(line)) if name in self.computations and name not in self.shown]
             inner = [one for name in shown for one in self.rows(name, depth + 1)]
             value, *read = _NAMED.findall(text)
             parents = made[value] = self.parents(value, text, [made.get(one, []) for one in read], row)

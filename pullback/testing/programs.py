@@ -250,8 +250,8 @@ def _evidence(program: Program, key: str | Pattern) -> list[str]:
             return ["It is an input."]
         return _shown(program, lambda equation: any([one.type.nbytes == size for one in equation.outputs]))
     rows = [(getattr(equation_cost(one), key), one) for one in program.equations]
-    dearest = sorted(rows, key=lambda row: -row[0])[:SHOWN]
-    return [f"{_number(amount)}: {_line(program, equation)}" for amount, equation in dearest if amount]
+    most = sorted(rows, key=lambda row: -row[0])[:SHOWN]
+    return [f"{_number(amount)}: {_line(program, equation)}" for amount, equation in most if amount]
 
 
 def _named(function: Callable[..., Any]) -> str:
