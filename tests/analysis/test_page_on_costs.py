@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import runner
 
 import pullback as pb
 from pullback.analysis.compiled import MOST_EQUATIONS
@@ -16,14 +16,6 @@ from pullback.testing import all_primitives
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "costs.md"
-
-
-def runner() -> Any:
-    spec = importlib.util.spec_from_file_location("tutorial_runner", TESTS / "tutorials" / "tutorial_runner.py")
-    assert spec is not None and spec.loader is not None
-    running = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(running)
-    return running
 
 
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

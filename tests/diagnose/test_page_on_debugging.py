@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import linecache
 import re
@@ -13,20 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import runner
 
 from pullback.core.types import ArrayType
 from pullback.diagnose.compared import tolerance_for
 
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs" / "debugging.md"
-
-
-def runner() -> Any:
-    spec = importlib.util.spec_from_file_location("tutorial_runner", TESTS / "tutorials" / "tutorial_runner.py")
-    assert spec is not None and spec.loader is not None
-    running = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(running)
-    return running
 
 
 def printed(steps: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, str]]:

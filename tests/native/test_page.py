@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import pathlib
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+from running import runner
 from test_samples import REFUSED
 
 from pullback.engine import tiers
@@ -24,15 +23,6 @@ from pullback.ops.sort import FEW
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 PAGE = TESTS.parent / "docs" / "native.md"
 TEXT = " ".join(PAGE.read_text().split())
-
-
-def runner() -> Any:
-    """The module that runs the tutorials."""
-    found = importlib.util.spec_from_file_location("tutorial_runner", TESTS / "tutorials" / "tutorial_runner.py")
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
 
 
 def test_the_page_runs() -> None:

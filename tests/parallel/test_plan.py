@@ -1,11 +1,11 @@
 """Plans: compiled for devices that are not there, against what the shapes say; their advice, their text, the command line."""
 
-import importlib.util
 import math
 import pathlib
 
 import numpy as np
 import pytest
+from running import runner
 
 import pullback as pb
 from pullback.__main__ import main
@@ -325,9 +325,7 @@ def test_topologies_of_tpus_that_do_not_exist(count):
 
 
 def test_the_page_runs(no_plugins):
-    spec = importlib.util.spec_from_file_location("tutorial_runner", TESTS / "tutorials" / "tutorial_runner.py")
-    running = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(running)
+    running = runner()
     page = TESTS.parent / "docs" / "planning.md"
     shown = list(running.outputs(page))
     assert len(shown) == 2
