@@ -803,7 +803,12 @@ def test_an_executable_says_what_it_is(native_additions: list[Program]) -> None:
 
 
 def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
-    """It looks light, so it begins with the interpreter's lock."""
+    """It looks light, so it begins with the interpreter's lock.
+
+    The interpreter takes the lock from nobody here (its switch interval is longer than the test), so that
+    only the loop can have given it away; and a busy machine may leave the other thread waiting through a
+    whole call, so there may be several.
+    """
 
     def halved(state: Any) -> Any:
         return state[0] + 1, state[1] * 0.5
@@ -811,22 +816,28 @@ def test_a_loop_of_unknown_length_leaves_other_threads_their_turns() -> None:
     count = pb.jit(lambda n: pb.lax.while_loop(lambda state: state[0] < n, halved, (0, 1.0)))
     assert count.explain(5).tier == "native"
     count(5)
-    begun, ended, turns = threading.Event(), threading.Event(), []
+    ended, turns = threading.Event(), []
 
     def other() -> None:
-        begun.set()
         while not ended.is_set():
             turns.append("turn")
             threading.Event().wait(0.001)
 
     thread = threading.Thread(target=other)
-    thread.start()
-    begun.wait()
-    before = len(turns)
-    count(100_000_000)
-    during = len(turns) - before
-    ended.set()
-    thread.join()
+    interval = sys.getswitchinterval()
+    try:
+        thread.start()
+        sys.setswitchinterval(3600.0)
+        before = len(turns)
+        calls = 0
+        while len(turns) == before and calls < 100:
+            count(100_000_000)
+            calls += 1
+        during = len(turns) - before
+    finally:
+        sys.setswitchinterval(interval)
+        ended.set()
+        thread.join()
     assert during
 
 
