@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pathlib
@@ -231,9 +232,10 @@ def explore(
     page.add_source([one.source for one in equations_of(stages[0].program) if one.source is not None])
     alive = {one.id for one in equations_of(drop_dead_code(stages[0].program))}
     dead = frozenset([one.id for one in equations_of(stages[0].program)]) - alive
-    for stage in stages:
-        made = add_stage(page, stage, dead if stage.id == "base" else frozenset())
-        made["deltas"] = describe_stage(page, stage, made)
+    with _collector_paused():
+        for stage in stages:
+            made = add_stage(page, stage, dead if stage.id == "base" else frozenset())
+            made["deltas"] = describe_stage(page, stage, made)
     last = stages[-1]
     note_left_out(page, last.of, last.program)
     if values:
@@ -245,6 +247,19 @@ def explore(
     for stage in page.data["stages"]:
         stage.pop("inputs", None)
     return Explorer(page.data, {stage.id: stage.program for stage in stages})
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage is collected meanwhile: rows are made by the hundred thousand, and all of them stay; to look through them
+    again and again would take as long as to make them."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _watched(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any) -> Explorer:

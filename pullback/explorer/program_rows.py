@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pullback.control.cond import cond_as_select
@@ -13,11 +13,11 @@ from pullback.explorer.stages import Part, ProgramStage
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import reshape, squeeze, transpose
 from pullback.program.batching import batch_axes_of
-from pullback.program.cost import cost, equation_cost
+from pullback.program.cost import Cost, equation_cost, total
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 from pullback.program.liveness import liveness
 from pullback.program.printing import literal_text, name_variables, parameter_text
-from pullback.program.program import programs_in
+from pullback.program.program import Program, programs_in
 from pullback.program.running import runs_of
 
 # Operations that only bring values into another shape: where vmap put them in, they are its plumbing.
@@ -50,6 +50,7 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     made = page.stage(stage.id, name=stage.name, by=stage.by, kind="program", vars=[], rows=[])
     rows: list[Row] = []
     inputs: list[Row] = []
+    costs: list[Cost] = []
     for part in stage.parts:
         writer = _Rows(page, stage, part, made["vars"], dead)
         inside = Inside()
@@ -61,11 +62,11 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
             rows.append(page.row(head="part", label=part.label, span=len(own)))
         rows += own
         inputs += writer.inputs
+        costs.append(total(writer.costs))
     made["rows"] = rows if len(stage.parts) > 1 else _halves(page, rows)
     made["inputs"] = [row["id"] for row in inputs[: len(stage.parts[0].paths)]]
     equations = [row for row in rows if "op" in row]
     made["count"] = len(equations)
-    costs = [cost(part.program) for part in stage.parts]
     made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
     if equations:
         top = max(equations, key=lambda row: row["live"])
@@ -118,7 +119,8 @@ class _Rows:
     """Writes one part of a stage.
 
     Attributes:
-        inputs: the rows of the part's own inputs. before: the stage that this one was made from, if it was made from one.
+        inputs: the rows of the part's own inputs. costs: what each equation of the part itself costs.
+        before: the stage that this one was made from, if it was made from one.
     """
 
     def __init__(
@@ -129,6 +131,7 @@ class _Rows:
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
+        self.costs: list[Cost] = []
         self.back: set[Atom] = set()  # what the backward pass has made so far
         memory = liveness(part.program, stage.donated)
         self.live, self.reused = memory.live, memory.reused
@@ -207,9 +210,8 @@ class _Rows:
         row = self.page.row(op=equation.primitive.name)
         row["in"] = [self.atom(atom) for atom in equation.inputs]
         row["out"] = [self.declare(variable, names) for variable in equation.outputs]
-        if shown := [
-            [name, parameter_text(value)] for name, value in equation.params.items() if not programs_in({name: value})
-        ]:
+        bodies = _bodies(equation)
+        if shown := [[name, parameter_text(value)] for name, value in equation.params.items() if name not in bodies]:
             row["params"] = shown
         if (line := self.page.lines.row_of(equation.source)) is not None:
             row["line"] = line
@@ -223,6 +225,8 @@ class _Rows:
         if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
             row["kept"] = kept
         own = equation_cost(equation)
+        if inside.holder is None:
+            self.costs.append(own)
         times = inside.times or 1
         row["flops"], row["bytes"] = own.work * times, own.bytes * times
         row["live"] = self.live.get(equation.id, 0) + inside.around
@@ -238,17 +242,20 @@ class _Rows:
             if (donor := self.taken.get(equation.inputs[operand])) is not None:
                 row["donated"] = self.taken[equation.outputs[result]] = donor
         self.page.placed(self.stage.id, equation, row)
-        rows = [row, *self.held(equation, row, inside, held)]
-        if len(rows) > 1:
-            row["span"] = len(rows) - 1
-        return rows
+        if not bodies:
+            return [row]
+        rows = self.held(equation, bodies, row, inside, held)
+        row["span"] = len(rows)
+        return [row, *rows]
 
-    def held(self, equation: Equation, row: Row, inside: Inside, held: int) -> list[Row]:
+    def held(
+        self, equation: Equation, bodies: Mapping[str, Sequence[Program]], row: Row, inside: Inside, held: int
+    ) -> list[Row]:
         """The rows of the Programs that an equation holds."""
         steps = {id(run.program): run.steps for run in runs_of(equation)}
-        bodies = [(name, one) for name, value in equation.params.items() for one in programs_in({name: value})]
+        flat = [(name, body) for name, programs in bodies.items() for body in programs]
         rows: list[Row] = []
-        for number, (name, body) in enumerate(bodies):
+        for number, (name, body) in enumerate(flat):
             often = steps.get(id(body), 1)
             if often is not None and often != 1:
                 row["trips"] = often
@@ -256,7 +263,7 @@ class _Rows:
             scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
             within = Inside(times, held, inside.around, scope, inside.role, row)
             own = self.program(body, within)
-            if len(bodies) > 1:
+            if len(flat) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
             rows += own
         return rows
@@ -332,6 +339,14 @@ def _waiting(program: Graph, kept: frozenset[Variable]) -> list[int]:
         total += each
         found.append(total)
     return found
+
+
+def _bodies(equation: Equation) -> dict[str, list[Program]]:
+    """The Programs that an equation holds, by the name of the parameter that has them."""
+    if not programs_in(equation.params):  # as most of them
+        return {}
+    held = {name: programs_in({name: value}) for name, value in equation.params.items()}
+    return {name: programs for name, programs in held.items() if programs}
 
 
 def _label(equation: Equation, name: str, number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -240,3 +241,26 @@ def test_the_memory_of_donated_arguments_is_taken():
     assert not any(
         "donated" in row for stage in pb.explore(step, X, X, apply="jit", compile=False).data["stages"] for row in stage["rows"]
     )
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_garbage_collector_is_as_it_was(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits while rows are made; whether they are made, or an exception ends that."""
+    during = []
+
+    def failing(*args: Any) -> Any:
+        during.append(gc.isenabled())
+        raise RuntimeError("stopped")
+
+    if not runs:
+        gc.disable()
+    try:
+        pb.explore(lambda x: x * x, 1.0, compile=False)
+        after = [gc.isenabled()]
+        monkeypatch.setattr("pullback.explorer.explorer.add_stage", failing)
+        with pytest.raises(RuntimeError, match="stopped"):
+            pb.explore(lambda x: x * x, 1.0, compile=False)
+        after.append(gc.isenabled())
+    finally:
+        gc.enable()
+    assert during == [False] and after == [runs, runs]
