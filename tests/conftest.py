@@ -47,3 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if item.get_closest_marker("campaign") is None]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A module that imports JAX's façade has begun JAX's habits in the whole process: they end before the next one is imported,
+    and its tests begin them for themselves."""
+    if (package := sys.modules.get("pullback.compat.jax.facade")) is not None:
+        package.end_habits()
