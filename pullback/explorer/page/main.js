@@ -9,7 +9,7 @@ import { showFailure } from "./failure.js";
 import { flameStage } from "./flame.js";
 import { describe } from "./inspector.js";
 import { followKeys } from "./keys.js";
-import { go, onLayout, openPanes, paneOf, stagesShown } from "./layout.js";
+import { choose, go, onLayout, openPanes, paneOf, stagesShown } from "./layout.js";
 import { drawLinks } from "./links.js";
 import { buildModel, model } from "./model.js";
 import { followPrinting } from "./printing.js";
@@ -44,7 +44,7 @@ function followAddress() {
   setMetric(wanted.metric || "flops");
   setMaths(wanted.maths);
   for (const id of wanted.graphs) if (paneOf(id)) paneOf(id).toggleGraph();
-  if (wanted.place !== null) go(wanted.place);
+  if (wanted.place !== null) choose(wanted.place);
 }
 
 function open() {
