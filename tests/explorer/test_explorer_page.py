@@ -576,6 +576,26 @@ def test_the_details_can_be_made_higher(show: Show) -> None:
     assert not browser.js("document.querySelector('#divider').checkVisibility()")
 
 
+def test_arrow_keys_scroll_the_details_where_the_focus_is_in_them(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad&at=310")
+    browser.js("document.querySelector('#details').style.height = '70px'")
+    browser.js("document.querySelector('#details ol button').focus({preventScroll: true})")
+    at = cursor(browser)
+    browser.key("ArrowDown", "ArrowDown")
+    browser.wait_for("[...document.querySelectorAll('#details section')].some(section => section.scrollTop > 0)")
+    assert (cursor(browser), kept(browser)) == (at, 310)
+    browser.key("g")  # other keys mean here what they mean elsewhere
+    assert browser.count(".node") > 0
+
+
+def test_what_each_step_did_can_be_scrolled_from_the_keyboard(show: Show) -> None:
+    browser = show(small())
+    browser.js("document.querySelector('#details').style.height = '60px'")
+    browser.js("document.querySelector('#divider').focus()")
+    browser.key("Tab")
+    assert browser.js("document.activeElement.matches('#details section')")
+
+
 def test_the_address_brings_everything_back(show: Show) -> None:
     browser = show(small(), "#panes=grad,base&at=310&graph=base&figures=live&names=maths&theme=dark")
     assert panes(browser) == ["grad", "base"]

@@ -51,7 +51,7 @@ function storyHtml() {
   const head = tag("tr", {}, names.map((name) => tag("th", {}, name)).join(""));
   const rows = model.stages.filter((stage) => stage.kind !== "source").map(storyRow);
   const table = tag("table", {}, tag("thead", {}, head) + tag("tbody", {}, rows.join("")));
-  return tag("section", { tabindex: -1 }, table);
+  return tag("section", {}, table);
 }
 
 function storyRow(stage) {

@@ -104,6 +104,11 @@ const KEYS = {
   Escape: escape,
 };
 
+const SCROLLING = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End", " "]);
+
+/** A long rule, or a long story, is scrolled as anything else where the focus is in the details. */
+const scrollsDetails = (event) => SCROLLING.has(event.key) && element("details").contains(event.target);
+
 function whileTyping(event) {
   if (event.key === "Enter") toHit(event.shiftKey ? -1 : 1);
   else if (event.key === "Escape") {
@@ -120,6 +125,7 @@ function onKey(event) {
   if (event.target === element("find")) return whileTyping(event);
   if (event.target.tagName === "SELECT") return;
   if (event.target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
+  if (scrollsDetails(event)) return;
   const pane = state.active;
   const digit = "1234567890".indexOf(event.key);
   const arrow = event.shiftKey && event.key.startsWith("Arrow");
