@@ -5,6 +5,7 @@ Every test fails also if the page logs an error or asks for anything from the ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -616,6 +617,23 @@ def test_the_address_brings_everything_back(show: Show) -> None:
     browser.js("location.hash = '#panes=source&figures=nonsense'")
     browser.settle()
     assert (panes(browser), kept(browser)) == (["source"], None)
+
+
+def test_what_is_kept_is_found_again_in_a_page_that_was_made_anew(show: Show) -> None:
+    browser = show(small(), "#panes=source,grad&at=310")
+    told = browser.js("explorer.likeness()")
+    data = small()
+    gradient = data["stages"][2]
+    gradient["rows"].insert(5, {**gradient["rows"][9], "id": 999, "op": "neg"})  # what was added to the function
+    for row, id_ in zip(gradient["rows"][5:], [305, 306, 307, 321, 308, 309, 310, 311, 999]):
+        row["id"] = id_
+    show(data, "#panes=source,grad&at=310")
+    assert "mul" not in browser.text(".pane[data-stage=grad] .row.here")
+    browser.js(f"explorer.keepLike({json.dumps(told)})")
+    browser.settle()
+    assert browser.text(".pane[data-stage=grad] .row.here").split()[:2] == ["n", "mul"]
+    browser.js(f"explorer.keepLike({json.dumps({**told, 'words': 'tan'})})")  # it is gone: nothing else stands for it
+    assert kept(browser) is None
 
 
 def test_the_strip_shows_memory_and_scrolls(show: Show) -> None:

@@ -10,6 +10,7 @@ import { flameStage } from "./flame.js";
 import { describe } from "./inspector.js";
 import { followKeys } from "./keys.js";
 import { choose, go, onLayout, openPanes, paneOf, stagesShown } from "./layout.js";
+import { keepLike, likeness } from "./likeness.js";
 import { drawLinks } from "./links.js";
 import { buildModel, model } from "./model.js";
 import { followPrinting } from "./printing.js";
@@ -73,7 +74,7 @@ function open() {
   followDivider();
   followSystem();
   followPrinting();
-  window.explorer = { state, model, ready: false };
+  window.explorer = { state, model, likeness, keepLike, ready: false };
   requestAnimationFrame(() =>
     requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })),
   );
