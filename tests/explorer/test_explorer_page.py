@@ -90,7 +90,7 @@ def test_ten_thousand_equations_are_virtual(show: Show) -> None:
     assert "block 4" in browser.text(".pane[data-stage=grad] .layer")
     browser.key("ArrowRight", "End")
     assert cursor(browser)[1] == browser.js("explorer.state.active.view.size") - 1
-    browser.point(browser.row("source", "x7 = ") + " .code")
+    browser.point(browser.row("source", "x7 = ") + " .lineno")
     assert browser.count(".pane[data-stage=base] .row.near") + browser.count(".pane[data-stage=base] .heading") > 0
     assert browser.count("#details ol button") == 4  # itself, and what became of it in three stages
 
@@ -126,7 +126,8 @@ def test_pointing_shows_relatives_in_every_pane(
 ) -> None:
     browser = show(small())
     row = browser.row(stage, text)
-    browser.point(f"{row} .operation" if browser.count(f"{row} .operation") else f"{row} .code")  # not a variable
+    parts = [f"{row} {part}" for part in (".operation", ".lineno", ".code")]
+    browser.point(next(part for part in parts if browser.count(part)))  # not a variable
     for other, expected in near.items():
         found = marked(browser, other)
         assert found[: len(expected)] == expected if stage == "base" else found == expected
@@ -138,7 +139,7 @@ def test_pointing_shows_relatives_in_every_pane(
 
 def test_pointing_at_a_variable_marks_its_uses(show: Show) -> None:
     browser = show(small())
-    browser.point(browser.row("base", "mul") + " > .code > .variable")
+    browser.point(browser.row("base", "mul") + " .code > .variable")
     assert browser.texts(".pane[data-stage=base] .variable.on") == ["e", "e"]
     assert marked(browser, "base", "here") == ["e tanh"]  # a variable means what makes it
     browser.open(browser.path, "#panes=stablehlo,optimized")
@@ -447,7 +448,7 @@ def test_lines_that_no_result_needs_are_struck_out(show: Show) -> None:
     base["rows"][10]["role"] = base["rows"][6]["role"] = "dead"
     browser = show(data)
     assert browser.texts(".pane[data-stage=source] .row.is-dead .lineno") == ["6"]
-    browser.point(browser.row("source", "found = ") + " .code")
+    browser.point(browser.row("source", "found = ") + " .lineno")
     assert "no result needs what this line computes" in browser.text("#details")
 
 
@@ -460,7 +461,7 @@ def test_costs_by_line(show: Show) -> None:
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["1.1k", "2.3k", "5.3k"]
     assert browser.texts(".costhead span") == ["source line", "Base program", "Gradient", "Vectorized"]
     assert "Line 5 costs most in “Vectorized”: 58 % of the FLOPs." in browser.text(".pane[data-stage=costs] .words")
-    browser.point(browser.row("costs", "found") + " .code")
+    browser.point(browser.row("costs", "found") + " .lineno")
     assert marked(browser, "source", "here") == ["6 found"]
     browser.key("c")  # bytes
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["2.9k", "6.1k", "72k"]
@@ -634,6 +635,30 @@ def test_what_is_kept_is_found_again_in_a_page_that_was_made_anew(show: Show) ->
     assert browser.text(".pane[data-stage=grad] .row.here").split()[:2] == ["n", "mul"]
     browser.js(f"explorer.keepLike({json.dumps({**told, 'words': 'tan'})})")  # it is gone: nothing else stands for it
     assert kept(browser) is None
+
+
+def test_lines_wider_than_their_pane_can_be_scrolled(show: Show) -> None:
+    data = small()
+    for stage, place in ((0, 5), (1, 4), (4, 1)):
+        row = data["stages"][stage]["rows"][place]
+        if "text" in row:
+            row["text"] += "  # " + "a long remark " * 30
+        else:
+            row["params"] = [["permutation", "(0, 1) " * 60]]
+    browser = show(data, "#panes=source,base,stablehlo")
+    for stage in ("source", "base", "stablehlo"):
+        body = f"document.querySelector('.pane[data-stage={stage}] .body')"
+        assert browser.js(f"{body}.scrollWidth > 2 * {body}.clientWidth")
+    figure = "document.querySelector('.pane[data-stage=base] .figure.big').getBoundingClientRect().right"
+    body = "document.querySelector('.pane[data-stage=base] .body')"
+    before = browser.js(figure)
+    browser.key(">", ">", "<", ">")
+    assert browser.js(f"{body}.scrollLeft") == 120
+    assert browser.js(figure) == before <= browser.js(f"{body}.getBoundingClientRect().right")  # what a row costs stays in view
+    browser.command("Emulation.setEmulatedMedia", media="print", features=[])
+    assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+    heights = browser.js("[...document.querySelectorAll('.pane[data-stage=source] .row')].map(row => row.clientHeight)")
+    assert max(heights) > 2 * min(heights)  # on paper they wrap
 
 
 def test_the_strip_shows_memory_and_scrolls(show: Show) -> None:

@@ -107,7 +107,7 @@ function factsOf(stage, row, index) {
   if (row.kept) add("kept for", keptHtml(stage, row));
   if (row.donated) add("memory", donationHtml(row));
   if (row.shard) add("sharding", tag("code", {}, escaped(row.shard)));
-  if (row.head) add("holds", plural(stage.equations[index], "equation"));
+  if (row.head && stage.equations[index]) add("holds", plural(stage.equations[index], "equation"));
   return facts;
 }
 

@@ -9,6 +9,8 @@ import { rowTarget } from "./targets.js";
 import { changed, nextMetric, setMaths } from "./top.js";
 import { otherTheme } from "./theme.js";
 
+const SIDEWAYS = 60; // pixels
+
 function moveCursor(pane, slot) {
   if (!pane.view.size) return;
   pane.cursor = slot;
@@ -16,6 +18,11 @@ function moveCursor(pane, slot) {
   point(pane.view.targetOf(slot));
   later();
 }
+
+/** Along lines that are wider than their pane. */
+const sideways = (by) => (pane) => {
+  pane.view.body.scrollLeft += by * SIDEWAYS;
+};
 
 const steps = (by) => (pane) => moveCursor(pane, pane.view.step(pane.cursor, by));
 const pages = (by) => (pane) => moveCursor(pane, pane.view.step(pane.cursor, by * pane.view.pageSize));
@@ -74,6 +81,8 @@ const KEYS = {
   l: toPane(1),
   ArrowLeft: toPane(-1),
   h: toPane(-1),
+  ">": sideways(1),
+  "<": sideways(-1),
   "Shift ArrowRight": (pane) => movePane(pane, 1),
   "Shift ArrowLeft": (pane) => movePane(pane, -1),
   Enter: (pane) => pane.view.size && keep(pane.view.targetOf(pane.cursor), pane),

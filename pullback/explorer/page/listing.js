@@ -185,7 +185,7 @@ function donationsOf(stage) {
 /** The cells of a source line, with what it costs in some stages. */
 function lineCells(row, code, columns) {
   const figures = state.metric === "none" ? [] : columns.map((stage) => lineFigure(stage, row));
-  return span("lineno", escaped(row.line || "")) + span("code", code) + figures.join("");
+  return span("lineno", escaped(row.line || "")) + span("code", code) + span("end", figures.join(""));
 }
 
 function lineFigure(stage, row) {

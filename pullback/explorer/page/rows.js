@@ -167,7 +167,8 @@ export function cellsHtml(stage, index, on) {
   else if (stage.id === "optimized") {
     end = state.metric === "time" && row.time ? rowFigure(stage, index, row) : span("figure", originOf(row));
   }
-  return tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "") + span("code", code) + marksHtml(stage, row) + end;
+  const begin = tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "");
+  return begin + span("code", code) + span("end", marksHtml(stage, row) + end);
 }
 
 function marksHtml(stage, row) {

@@ -33,8 +33,8 @@ export function later() {
 
 export const element = (id) => document.getElementById(id);
 
-/** Scrolls a box as little as it must, so that what it holds is in view. Not `scrollIntoView`: where this page stands in a frame,
- * that scrolls the documents around it as well. */
+/** Scrolls a box as little as it must, so that what it holds is in view. Not `scrollIntoView`: where this page stands in a
+ * frame, that scrolls the documents around it as well. */
 export function scrollInside(box, held) {
   const view = box.getBoundingClientRect();
   const { left, right, top, bottom } = held.getBoundingClientRect();
