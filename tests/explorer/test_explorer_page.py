@@ -404,6 +404,9 @@ def test_names_as_mathematics(show: Show) -> None:
         ("AXES=(0,)", "1", "base"),
         ("nothing like it", "none", None),
         ("is:nonsense", "unknown", None),
+        ("in:nonsense", "unknown", None),
+        ("in:Gradient mul", "4", "grad"),
+        ("mul 2.0", "4", "base"),  # a literal
         ("line:six", "unknown", None),
         ("MUL is:residual", "1", "grad"),
     ],

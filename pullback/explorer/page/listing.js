@@ -120,7 +120,7 @@ export class Listing extends FoldedRows {
       ),
       "aria-level": stage.depth[index] + 1,
       "aria-posinset": stage.sibling[index],
-      "aria-setsize": stage.siblings.get(stage.parent[index]),
+      "aria-setsize": stage.counts[stage.parent[index] + 1],
       "aria-expanded": stage.span(index) ? String(!stage.closed[index]) : undefined,
     };
     const cells = stage.kind === "source" ? this.sourceCells(row, index) : cellsHtml(stage, index, on);

@@ -200,6 +200,7 @@ function sumsOf(stage) {
 }
 
 function wordsOf(stage) {
-  if (stage.kind === "source") return "Point at a line to see what became of it.";
+  if (stage.kind === "source")
+    return stage.rows.length ? "Point at a line to see what became of it." : "No operation was written in a line of yours.";
   return (stage.deltas || []).join(" ");
 }
