@@ -7,11 +7,13 @@ import gc
 import json
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
 from pullback.api.applied import Apply, transformations
+from pullback.api.compiled import Jitted
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.bars import print_lines
 from pullback.core.errors import PullbackError
@@ -36,6 +38,7 @@ from pullback.transforms.simplify import drop_dead_code
 webbrowser = lazy_module("webbrowser")
 html = lazy_module("html")
 
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
 INLINE_HEIGHT = 620  # CSS pixels, of the page in a notebook
 
 
@@ -114,12 +117,13 @@ class Explorer:
         """Write the page to a file, and open it in the browser.
 
         Arguments:
-            path: the file; by default `explore-NAME.html` in the current directory.
+            path: the file; by default `explore-NAME.html` in the current directory, after the page's title.
 
         Returns:
             The path.
         """
-        there = self.save(path or f"explore-{self.data['title']}.html")
+        name = _UNFIT.sub("-", self.data["title"]).strip("-") or "page"
+        there = self.save(path or f"explore-{name}.html")
         webbrowser.open(there.resolve().as_uri())
         return there
 
@@ -224,7 +228,7 @@ def explore(
     if watch:
         return _watched(fun, args, kwargs, apply=apply, compile=compile, values=values, profile=profile, title=title)
     name = name_of(fun)
-    call = name
+    call = f"jit({name})" if isinstance(fun, Jitted) else name
     for one in transformations(apply):
         call = f"{one.name}({call})"
     page = PageData(title or name, call)
