@@ -50,8 +50,9 @@ def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
 
 
 def _forward(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    added = sum([row["role"] == "tangent" for row in rows])
-    return [f"A tangent beside each value that moves: {counted(added, 'equation')} for them, {_more(made, before)}."]
+    new = Counter([row["role"] for row in rows])
+    needed = f", and {new['residual']:,} that they need" if new["residual"] else ""
+    return [f"A tangent beside each value that moves: {counted(new['tangent'], 'equation')}{needed}; {_more(made, before)}."]
 
 
 def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:

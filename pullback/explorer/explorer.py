@@ -15,7 +15,7 @@ from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.bars import print_lines
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, name_of
+from pullback.core.source import api_boundary, name_of, running_source
 from pullback.explorer.deltas import describe_stage
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
 from pullback.explorer.page import page_html
@@ -226,9 +226,11 @@ def explore(
     call = name
     for one in transformations(apply):
         call = f"{one.name}({call})"
-    page = PageData(title or name, call)
+    page = PageData(title or name, call, running_source())
     stages = program_stages(fun, args, kwargs, apply)
-    page.add_source([one.source for one in equations_of(stages[0].program) if one.source is not None])
+    programs = [part.program for stage in stages for part in stage.parts]
+    sources = dict.fromkeys([one.source for program in programs for one in equations_of(program)])
+    page.add_source([source for source in sources if source is not None])
     alive = {one.id for one in equations_of(drop_dead_code(stages[0].program))}
     dead = frozenset([one.id for one in equations_of(stages[0].program)]) - alive
     for stage in stages:

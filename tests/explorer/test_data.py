@@ -148,7 +148,7 @@ BATCHES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         lambda x: x * 2.0,
         (X,),
         "vmap(axis_size=3, in_axes=None)",
-        "As many FLOPs for 3 batch elements; 2 of 2 equations do not depend",
+        "As many FLOPs for 3 batch elements; 1 of 2 equations does not depend",
     ),
     "a sum over the batch": (  # which has no batch axis, nor has what is made of it
         lambda x: pnp.sin(pb.lax.psum(x, "i")),
@@ -240,3 +240,80 @@ def test_the_memory_of_donated_arguments_is_taken():
     assert not any(
         "donated" in row for stage in pb.explore(step, X, X, apply="jit", compile=False).data["stages"] for row in stage["rows"]
     )
+
+
+def doubled(transformed):
+    """A transformation of one's own."""
+    return lambda *args: transformed(*args) * 2.0  # of what it returns
+
+
+def test_what_a_transformation_does_by_itself_is_of_no_line():
+    """The weak gradient is made of a strong one, where the transformed function is called: which is here, by the explorer."""
+
+    def square(x):
+        return pnp.sum(x * x) * np.float32(3.0)
+
+    found = pb.explore(square, 2.0, apply="grad", compile=False)
+    last = equations_in(stages_of(found)["grad"])[-1]
+    results = [row["id"] for row in stages_of(found)["base"]["rows"] if "ret" in row]
+    assert (last["op"], last["role"], last["from"]) == ("convert_element_type", "cotangent", [[results[0], -1]])
+    assert "line" not in last and not any("pb.explore" in row["text"] for row in stages_of(found)["source"]["rows"][:3])
+
+
+def test_lines_of_a_transformation_of_ones_own_are_shown():
+    stages = stages_of(pb.explore(layered, W, X, apply=["grad", doubled], compile=False))
+    text = {row["id"]: row["text"].strip() for row in stages["source"]["rows"]}
+    last = equations_in(stages["doubled"])[-1]
+    assert last["op"] == "mul" and text[last["line"]].endswith("# of what it returns")
+
+
+def test_forward_mode_says_what_it_added():
+    def f(x):
+        return pnp.sum(pnp.tanh(x)) + pnp.max(x)
+
+    stages = stages_of(pb.explore(f, X, apply="grad", compile=False))
+    roles = [row["role"] for row in equations_in(stages["jvp"])]
+    tangents, needed = roles.count("tangent"), roles.count("residual")
+    assert tangents + needed == stages["jvp"]["count"] - stages["base"]["count"] and needed > 1
+    assert f"{tangents} equations, and {needed} that they need; " in stages["jvp"]["deltas"][0]
+
+
+def test_what_the_linear_map_computes_again_is_no_tangent():
+    def f(x):
+        return pnp.sum(pb.checkpoint(lambda y: pnp.tanh(pnp.sin(y)))(x))
+
+    stage = stages_of(pb.explore(f, X, apply="grad", compile=False))["linearize"]
+    at = next(place for place, row in enumerate(stage["rows"]) if row.get("label") == "the linear map of tangents")
+    roles = {row["op"]: row["role"] for row in stage["rows"][at:] if "op" in row}
+    assert roles == {
+        "checkpoint": "tangent",
+        "sin": "primal",
+        "cos": "residual",
+        "sech_squared": "residual",
+        "mul": "tangent",
+        "reduce_sum": "tangent",
+    }
+
+
+def test_what_vmap_repeats_is_plumbing_and_a_batch():
+    def f(x, y):
+        return x, pnp.zeros(3), y * 2.0
+
+    stage = stages_of(pb.explore(f, np.ones((7, 3), "float32"), X, apply="vmap(in_axes=(0, None))", compile=False))["vmap"]
+    rows = [row for row in equations_in(stage) if row["op"] == "broadcast_in_dim"]
+    batched = [len(stage["vars"][row["out"][0]]) == 3 for row in rows]
+    assert [row["role"] == "batch" for row in rows] == batched and sum(batched) == 2
+
+
+def test_an_operation_with_regions_leads_back_from_where_it_begins():
+    def f(i, x):
+        x = pb.lax.switch(i, [pnp.sin, pnp.cos, pnp.tanh], x)
+        return pb.lax.while_loop(lambda x: pnp.sum(x) < 9.0, lambda x: x * 2.0, x).at[i].set(1.0)
+
+    stages = stages_of(pb.explore(f, np.int32(1), X))
+    names = {row["id"]: row["op"] for row in equations_in(stages["simplify"])}
+    opening = {row["text"].split('"')[1]: row for row in stages["stablehlo"]["rows"] if row["text"].endswith("({")}
+    found = {text: names[row["from"][0][0]] for text, row in opening.items()}
+    assert found == {"stablehlo.case": "cond", "stablehlo.while": "while_loop", "stablehlo.scatter": "scatter"}
+    middle = [row for row in stages["stablehlo"]["rows"] if row["text"].strip() == "}, {"]
+    assert len(middle) == 3 and all("from" in row and "line" in row for row in middle)
