@@ -29,7 +29,6 @@ class SourceLines:
     def read(self, sources: Sequence[Source], new: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
         """The rows for the functions that hold lines, and for those that called them, file by file."""
         used: dict[str, set[int]] = {}
-        sources = [source for source in sources if not self.is_outside(source)]
         for source in sources:
             for one in chain(source):
                 used.setdefault(one.file, set()).add(one.line)
@@ -59,9 +58,9 @@ class SourceLines:
 
     def row_of(self, source: Source | None) -> int | None:
         """The id of the row that shows a line, if it is shown."""
-        return None if source is None or self.is_outside(source) else self.places.get((source.file, source.line))
+        return None if source is None else self.places.get((source.file, source.line))
 
-    def is_outside(self, source: Source) -> bool:
+    def is_outside(self, source: Source | None) -> bool:
         """Whether a line is that of the call of `pb.explore`."""
         outside = self.outside
         if outside is None or not isinstance(source, CodeSource):
@@ -70,7 +69,7 @@ class SourceLines:
 
     def callers(self, source: Source | None) -> list[int]:
         """The ids of the rows of a line and of the calls that led to it, the innermost first, each once."""
-        if source is None or self.is_outside(source):
+        if source is None:
             return []
         found = [self.row_of(one) for one in chain(source)]
         return list(dict.fromkeys([id for id in found if id is not None]))

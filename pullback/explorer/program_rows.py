@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pullback.control.cond import cond_as_select
+from pullback.core.source import Source
 from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
@@ -209,7 +210,7 @@ class _Rows:
             [name, parameter_text(value)] for name, value in equation.params.items() if not programs_in({name: value})
         ]:
             row["params"] = shown
-        if (line := self.page.lines.row_of(equation.source)) is not None:
+        if (line := self.page.lines.row_of(self.source(equation))) is not None:
             row["line"] = line
         parents = self.parents(equation)
         row["role"] = self.role(equation, parents)
@@ -277,10 +278,15 @@ class _Rows:
         if parents:
             rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
             return [[row["id"], rule] for row in parents]
-        lines = self.page.lines.callers(equation.source)
+        lines = self.page.lines.callers(self.source(equation))
         if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
             return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
         return [[id, -1] for id in lines]
+
+    def source(self, equation: Equation) -> Source | None:
+        """The user's line; None where a transformation, called for the page, did something by itself."""
+        by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
+        return None if by_itself else equation.source
 
     def made(self, equation: Equation) -> Made | None:
         """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""

@@ -74,7 +74,7 @@ def _nested(rows: list[Row]) -> list[Row]:
         if opens:
             opened.append([*regions, i])
         else:
-            told = {name: row[name] for name in ("from", "role", "line") if name in row}
+            told: Row = {name: row[name] for name in ("from", "role", "line") if name in row}
             for place in regions:
                 rows[place].update(told)
     return rows

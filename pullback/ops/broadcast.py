@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class broadcast_in_dim(Moving):
         yield (rng.normal(size=()),), {"shape": (0, 2), "broadcast_dimensions": ()}
 
 
-def repeated(x, size):
+def repeated(x: Any, size: int) -> Any:
     """A batch of `size` elements that are all x, its axis in front."""
     inner = type_of(x).shape
     batch = broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))

@@ -10,6 +10,7 @@ from test_stages import CASES, W, X, layered, plain
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.api.applied import apply_transformations
 from pullback.explorer.checked import check_page
 from pullback.explorer.explorer import equations_of
 from pullback.program.cost import cost
@@ -218,6 +219,10 @@ WRONG = [
     ((plain, X), {"compile": "no"}, TypeError, "compile"),
     ((plain, X), {"title": 3}, TypeError, "title must be a string"),
     ((lambda x: x, X), {"apply": "grad"}, pb.errors.GradientError, "0-d output"),
+    ((lambda x: x, "f32[3,4]"), {}, pb.errors.LeafError, r"x is the text 'f32\[3,4\]'.*pb.ArrayType\(\(3, 4\), 'float32'\)"),
+    ((lambda x: x, {"w": "i32[]"}), {}, pb.errors.LeafError, r"x\['w'\] is the text.*pb.ArrayType\(\(\), 'int32'\)"),
+    ((lambda x: x, X), {"apply": "grad(argnums=1)"}, pb.errors.GradientError, "there is no argument 1"),
+    ((lambda x: x, X), {"apply": "grad(argnums='x')"}, TypeError, "argnums must be an int"),
 ]
 
 
@@ -317,3 +322,50 @@ def test_an_operation_with_regions_leads_back_from_where_it_begins():
     assert found == {"stablehlo.case": "cond", "stablehlo.while": "while_loop", "stablehlo.scatter": "scatter"}
     middle = [row for row in stages["stablehlo"]["rows"] if row["text"].strip() == "}, {"]
     assert len(middle) == 3 and all("from" in row and "line" in row for row in middle)
+
+
+def powers(w, x, count, mode="up"):
+    y = pnp.sum(pnp.tanh(x @ w))
+    for _ in range(count):
+        y = y * 1.5
+    return y if mode == "up" else -y
+
+
+STATIC: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str]] = {
+    "by number": (powers, (W, X, 2), {}, "jit(static_argnums=2)"),
+    "by name": (powers, (W, X), {"count": 2}, "jit(static_argnames='count')"),
+    "of a gradient": (powers, (W, X, 2, "down"), {}, "grad(argnums=1),jit(static_argnums=(2, 3))"),
+    "of a batch": (powers, (W, np.stack([X] * 7), 2), {}, "grad,vmap(in_axes=(None, 0, None)),jit(static_argnums=2)"),
+    "a text": (powers, (W, X), {"count": 2, "mode": "down"}, "jit(static_argnames=('count', 'mode')),grad"),
+    "of a function that is jitted": (pb.jit(powers, static_argnums=2), (W, X, 2), {}, "grad"),
+    "none": (lambda w, x: powers(w, x, 2), (W, X), {}, "grad(argnums=[1])"),
+}
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_static_arguments_are_in_the_program(name):
+    function, args, kwargs, apply = STATIC[name]
+    found = pb.explore(function, *args, apply=apply, compile=False, values=True, **kwargs)
+    check_page(found.data)
+    inputs = [row["arg"] for row in stages_of(found)["base"]["rows"] if "arg" in row][:2]
+    assert inputs == ["w", "x"] and len(found.programs["base"].inputs) == 2
+    rows = equations_in(stages_of(found)["simplify"])
+    result = pb.tree.leaves(apply_transformations(function, apply)(*args, **kwargs))[-1]
+    assert rows[-1]["value"]["mean"] == pytest.approx(float(pnp.mean(result)), rel=1e-5)
+
+
+def test_types_stand_for_the_arguments_that_are_not_static():
+    found = pb.explore(powers, pb.ArrayType((3, 3)), pb.ArrayType((3,)), 4, apply="jit(static_argnums=2)", compile=False)
+    assert [row["op"] for row in equations_in(stages_of(found)["base"])] == ["dot_general", "tanh", "reduce_sum", *["mul"] * 4]
+
+
+def test_a_cond_in_a_branch_of_another_one_is_not_counted_twice():
+    def sine(x):
+        return pnp.sum(pnp.sin(x))
+
+    def f(x):
+        return pb.lax.cond(x[0] > 0.0, lambda x: pb.lax.cond(x[0] > 1.0, sine, sine, x), sine, x)
+
+    found = pb.explore(f, pb.ArrayType((7, 1000)), apply="vmap", compile=False)
+    assert "2 conds into selects: 3.3 times the FLOPs" in stages_of(found)["vmap"]["deltas"][0]
+    assert cost(found.programs["vmap"]).work / (7 * cost(found.programs["base"]).work) == pytest.approx(3.3, abs=0.05)
