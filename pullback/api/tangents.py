@@ -28,6 +28,7 @@ from pullback.core.trees import (
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
+from pullback.program.provenance import finishing
 
 _TRACED = object()  # in the place of a traced value
 
@@ -186,11 +187,12 @@ def tangent_result(tangent: Any, primal: ArrayType) -> Any:
     return zeros(primal) if tangent is ZERO else tangent
 
 
-def weak_as(argument: ArrayType, gradient: Any) -> Any:
-    """A gradient with respect to an argument as the user gets it: weak if the argument is."""
+def weak_as(argument: ArrayType, gradient: Any, forward: bool = False) -> Any:
+    """A gradient with respect to an argument, or the tangent of a result, as the user gets it: weak if that is."""
     if not argument.weak or is_float0(gradient) or type_of(gradient).weak:
         return gradient
-    return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
+    with finishing("jvp" if forward else "grad"):
+        return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
 
 
 def cotangent_leaves(

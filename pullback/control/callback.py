@@ -22,8 +22,8 @@ from pullback.core.source import passing_source
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
+from pullback.ops.broadcast import repeated
 from pullback.ops.shape import reshape
-from pullback.transforms.batch import repeated
 
 Levels = Sequence[tuple[int, tuple[bool, ...]]]
 

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pullback.core.source import Source
+from pullback.core.source import CodeSource, Source
 
 AROUND = 2  # lines that are shown on each side of one that is in no function
 
@@ -17,11 +17,13 @@ class SourceLines:
     """Which row shows which of the user's lines.
 
     Attributes:
-        title: the file, or the number of files.
+        title: the file, or the number of files. outside: the call of `pb.explore`, by which what the transformations do by
+            themselves is reached: nothing of the function is there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outside: CodeSource | None = None) -> None:
         self.title = ""
+        self.outside = outside
         self.places: dict[tuple[str, int], int] = {}  # the row of a line of a file
 
     def read(self, sources: Sequence[Source], new: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
@@ -57,6 +59,13 @@ class SourceLines:
     def row_of(self, source: Source | None) -> int | None:
         """The id of the row that shows a line, if it is shown."""
         return None if source is None else self.places.get((source.file, source.line))
+
+    def is_outside(self, source: Source | None) -> bool:
+        """Whether a line is that of the call of `pb.explore`."""
+        outside = self.outside
+        if outside is None or not isinstance(source, CodeSource):
+            return False
+        return source.code is outside.code and source.instruction == outside.instruction
 
     def callers(self, source: Source | None) -> list[int]:
         """The ids of the rows of a line and of the calls that led to it, the innermost first, each once."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pullback.control.cond import cond_as_select
+from pullback.core.source import Source
 from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
@@ -30,14 +31,13 @@ class Inside(NamedTuple):
     Attributes:
         times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
             pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
-            what holds it. role: what all that is in it is, if that is given. holder: the row that holds it.
+            what holds it. holder: the row that holds it.
     """
 
     times: int | None = 1
     held: int = 0
     around: int = 0
     scope: tuple[str, ...] = ()
-    role: str = ""
     holder: Row | None = None
 
 
@@ -56,7 +56,7 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
         inside = Inside()
         if rows:  # behind the values of a linearization: what is kept of them waits meanwhile
             waiting = sum([one.type.nbytes for one in stage.parts[0].kept.difference(stage.parts[0].program.inputs)])
-            inside = Inside(role="tangent", held=waiting, around=waiting)
+            inside = Inside(held=waiting, around=waiting)
         own = writer.program(part.program, inside, top=True)
         if part.label:
             rows.append(page.row(head="part", label=part.label, span=len(own)))
@@ -132,7 +132,6 @@ class _Rows:
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
         self.costs: list[Cost] = []
-        self.back: set[Atom] = set()  # what the backward pass has made so far
         memory = liveness(part.program, stage.donated)
         self.live, self.reused = memory.live, memory.reused
         self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
@@ -213,12 +212,10 @@ class _Rows:
         bodies = _bodies(equation)
         if shown := [[name, parameter_text(value)] for name, value in equation.params.items() if name not in bodies]:
             row["params"] = shown
-        if (line := self.page.lines.row_of(equation.source)) is not None:
+        if (line := self.page.lines.row_of(self.source(equation))) is not None:
             row["line"] = line
         parents = self.parents(equation)
-        row["role"] = self.role(equation, parents, inside)
-        if row["role"] == "cotangent":
-            self.back.update(equation.outputs)
+        row["role"] = self.role(equation, parents)
         row["from"] = self.origins(equation, parents)
         if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
             row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
@@ -261,7 +258,7 @@ class _Rows:
                 row["trips"] = often
             times = None if often is None or inside.times is None else often * inside.times
             scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
-            within = Inside(times, held, inside.around, scope, inside.role, row)
+            within = Inside(times, held, inside.around, scope, row)
             own = self.program(body, within)
             if len(flat) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
@@ -288,30 +285,36 @@ class _Rows:
         if parents:
             rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
             return [[row["id"], rule] for row in parents]
-        lines = self.page.lines.callers(equation.source)
+        lines = self.page.lines.callers(self.source(equation))
         if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
             return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
         return [[id, -1] for id in lines]
+
+    def source(self, equation: Equation) -> Source | None:
+        """The user's line; None where a transformation, called for the page, did something by itself."""
+        by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
+        return None if by_itself else equation.source
 
     def made(self, equation: Equation) -> Made | None:
         """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
         return None if self.stage.id in ("base", "simplify") else equation.made
 
-    def role(self, equation: Equation, parents: list[Row], inside: Inside) -> str:
+    def role(self, equation: Equation, parents: list[Row]) -> str:
         if equation.id in self.dead:
             return "dead"
-        if inside.role:
-            return inside.role
-        name = equation.primitive.name
-        if self.transformation == "vmap" and equation.primitive in PLUMBING and all([row["op"] != name for row in parents]):
+        if self.transformation == "vmap" and self.is_plumbing(equation, parents):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
-        if name == "convert_element_type" and self.back.intersection(
-            equation.inputs
-        ):  # as where it is taken with respect to a Python number
-            return "cotangent"
         return equation.role
+
+    def is_plumbing(self, equation: Equation, parents: list[Row]) -> bool:
+        """Whether vmap put an equation in only to bring a batch axis into place."""
+        if equation.primitive not in PLUMBING:
+            return False
+        batched, given = [len(self.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
+        repeats = equation.primitive is broadcast_in_dim and batched > given
+        return repeats or all([row["op"] != equation.primitive.name for row in parents])
 
 
 def _kept(program: Graph) -> frozenset[Variable]:

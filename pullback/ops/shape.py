@@ -15,7 +15,7 @@ from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import Shape, is_unknown
 from pullback.ops.arithmetic import sub
-from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum, repeated
 from pullback.ops.compare import select
 from pullback.ops.create import full
 from pullback.ops.families import Moving, all_but, check_axes, only_the_last, up, without
@@ -26,10 +26,7 @@ from pullback.stablehlo.writer import TensorType, i64s
 
 def in_front(x, axis, size):
     """x with a batch axis in front, repeated along it if it has none."""
-    if axis == 0:
-        return x
-    inner = type_of(x).shape
-    return broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    return x if axis == 0 else repeated(x, size)
 
 
 @primitive

@@ -9,7 +9,7 @@ nothing, and where nothing is staged nothing is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pullback.core.primitive import Primitive
@@ -58,11 +58,20 @@ def rule_of(made: Made | None, primitive: Primitive | None) -> Made | None:
 
 def without(made: Made | None, rule: Made) -> Made | None:
     """The rules by which an equation was made, but for one of them, and those during which that was applied."""
+    return _instead(made, rule, rule.within)
+
+
+def in_role(made: Made | None, rule: Made, role: str) -> Made | None:
+    """The rules by which an equation was made, of which one gives it another role."""
+    return _instead(made, rule, _made(*rule[:2], role, *rule[3:]))
+
+
+def _instead(made: Made | None, rule: Made, other: Made | None) -> Made | None:
     if made is rule:
-        return rule.within
+        return other
     if made is None or made.within is None:
         return made
-    inner = without(made.within, rule)
+    inner = _instead(made.within, rule, other)
     return made if inner is made.within else _made(*made[:3], inner, made.primitive)
 
 
@@ -140,6 +149,14 @@ def named_scope(name: str) -> Iterator[None]:
         yield
     finally:
         around.scope = before
+
+
+def finishing(transformation: str) -> AbstractContextManager[Recorder | None]:
+    """In this block, what is recorded only brings the tangents ("jvp") or cotangents ("grad") that were found into the form in
+    which they are returned."""
+    now = recorder()
+    role = "tangent" if transformation == "jvp" else "cotangent"
+    return nullcontext() if now is None else replaying(now, transformation, "returned", role)
 
 
 @contextmanager
