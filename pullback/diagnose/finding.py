@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.control.custom_function import custom_pullback
+from pullback.control.custom_function import custom_function, custom_pullback
 from pullback.core.array import Array
-from pullback.core.source import Source
+from pullback.core.source import Source, rule_call_of
 from pullback.diagnose.compared import Difference, compare
 from pullback.diagnose.nan import Found, Origin, counts, hunted
 from pullback.diagnose.trap import Trap, rule_of, trap_of
@@ -126,6 +126,8 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
         lines.append(f"  line: {equation.source}")
     if (rule := rule_text(equation)) is not None:
         lines.append(f"  rule: {rule}")
+    if (call := rule_call_of(equation.source)) is not None:
+        lines.append(f"  applied to: {call}")
     if batch:
         lines.append(f"  batch element: {', '.join(map(str, batch))}")
     if origin.frame is not None and (place := origin.frame.place()):
@@ -136,14 +138,17 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
 def rule_text(equation: Equation) -> str | None:
     """The rule of a derivative that made an equation, in words; None if it is the user's own operation, batched or not."""
     made = rule_of(equation)
-    return None if made is None else _rule(made)
+    return None if made is None else rule_in_words(made)
 
 
-def _rule(made: Made) -> str:
+def rule_in_words(made: Made) -> str:
+    """A rule, whose it is, and what applied it."""
     if " " in made.rule:  # it says whose
         return f"{made.rule}, applied by {made.transformation}"
     if made.primitive is custom_pullback:
-        return f"the backward function of the user's own rule for what this line calls, applied by {made.transformation}"
+        return f"the backward function of a custom rule, applied by {made.transformation}"
+    if made.primitive is custom_function:
+        return f"{made.rule} by a custom rule, applied by {made.transformation}"
     whose = f" of {made.primitive.name}" if made.primitive is not None else ""
     return f"{made.rule}{whose}, applied by {made.transformation}"
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pullback.control.holder import Held, held_by
-from pullback.core.source import Source
+from pullback.core.source import Source, rule_call_of
 from pullback.diagnose.expressions import text_of
 from pullback.diagnose.nan import Meeting
 from pullback.diagnose.walk import Frame, is_opened
@@ -113,7 +113,7 @@ def trap_of(meeting: Meeting | None) -> Trap | None:
     made = rule_of(inside)
     primitive = inside.primitive if made is None or made.role != "residual" else made.primitive or inside.primitive
     branch = int(_is_zero(found.inputs[1]))  # the cotangent of the other one is the literal 0
-    return Trap(found.source, branch, inside.source, primitive.name)
+    return Trap(found.source, branch, rule_call_of(inside.source) or inside.source, primitive.name)
 
 
 def rule_of(equation: Equation) -> Made | None:

@@ -11,6 +11,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.core.source import rule_call_of
 from pullback.diagnose.finding import first_nan
 
 V = np.float32
@@ -416,8 +417,101 @@ def test_rules_of_the_users_own_are_traps_too() -> None:
     finding = pb.find_nan(lambda x: pnp.sum(pnp.where(x > 0, root(x), 0.0)), V([0.0, 1.0]))
     assert finding is not None and finding.trap is not None and finding.origin.values == ("0.0", "0.0")
     assert finding.trap.cure() == ["safe = pnp.where(x > 0, x, 1.0)", "pnp.where(x > 0, root(safe), 0.0)"]
-    assert "the backward function of the user's own rule" in str(finding)
+    assert "the backward function of a custom rule" in str(finding)
     assert "the derivative of root(x) is not finite" in str(finding).replace("\n  ", " ")
+
+
+@pb.custom_vjp
+def twofold(x: Any) -> Any:
+    return x * 2.0
+
+
+def twofold_forward(x: Any) -> Any:
+    return x * 2.0, x
+
+
+def twofold_backward(x: Any, cotangent: Any) -> Any:
+    zero = x - x
+    return (cotangent * zero / zero,)
+
+
+twofold.defvjp(twofold_forward, twofold_backward)
+
+
+@pb.custom_jvp
+def tripled(x: Any) -> Any:
+    return x * 3.0
+
+
+@tripled.defjvp
+def tripled_forward(primals: Any, tangents: Any) -> Any:
+    slope = pnp.log(primals[0] * -1.0)
+    return tripled(*primals), tangents[0] * slope
+
+
+def with_twofold(x: Any) -> Any:
+    y = twofold(x)
+    return pnp.sum(y)
+
+
+def with_tripled(x: Any) -> Any:
+    y = tripled(x)
+    return pnp.sum(y)
+
+
+def with_tripled_step(x: Any) -> Any:
+    return pb.lax.scan(lambda c, e: (c + tripled(e), None), 0.0, x)[0]
+
+
+class Ruled(NamedTuple):
+    """A function with a rule that makes NaN: the code of the rule, the text of its line, and the function's own line."""
+
+    function: Any
+    rule: str
+    line: str
+    call: str
+
+
+RULED = {
+    "custom_vjp": Ruled(with_twofold, "twofold_backward", "return (cotangent * zero / zero,)", "y = twofold(x)"),
+    "custom_jvp": Ruled(with_tripled, "tripled_forward", "slope = pnp.log(primals[0] * -1.0)", "y = tripled(x)"),
+    "in a loop": Ruled(
+        with_tripled_step,
+        "tripled_forward",
+        "slope = pnp.log(primals[0] * -1.0)",
+        "return pb.lax.scan(lambda c, e: (c + tripled(e), None), 0.0, x)[0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("apply", ["", "grad", "grad,jit", "jit,grad", "grad,vmap", "jacrev"])
+@pytest.mark.parametrize("name", RULED)
+def test_a_rule_of_the_users_own_is_named_by_its_line_and_by_what_it_is_applied_to(name: str, apply: str) -> None:
+    ruled = RULED[name]
+    finding = pb.find_nan(ruled.function, V([[1.0, 2.0]] if "vmap" in apply else [1.0, 2.0]), apply=apply)
+    assert finding is not None and finding.source is not None
+    assert (finding.source.function, finding.source.text) == (ruled.rule, ruled.line)
+    call = rule_call_of(finding.source)
+    assert call is not None and call.text == ruled.call
+    assert f"applied to: {call}" in str(finding)
+
+
+def test_forward_mode_names_the_line_of_a_rule() -> None:
+    finding = pb.find_nan(with_tripled, V([1.0]), V([1.0]), apply="jvp")
+    assert finding is not None and finding.source is not None
+    assert finding.source.text == "slope = pnp.log(primals[0] * -1.0)"
+
+
+def test_a_rule_inside_of_the_library_has_the_line_of_what_calls_it() -> None:
+    saved = pb.export.export(pb.jit(pnp.sin))(pb.ArrayType((2,)))
+
+    def through(x: Any) -> Any:
+        y = saved.call(x)
+        return pnp.sum(y)
+
+    program = pb.xpr(pb.grad(through), V([2.0, 3.0]))
+    texts = {equation.source.text for equation in program.equations if equation.source is not None}
+    assert texts == {"y = saved.call(x)"}
 
 
 def test_the_backward_pass_of_a_batch_names_the_element() -> None:
