@@ -54,7 +54,9 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
             f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {stop_at!r}.'
         )
     if not given:
-        raise ValueError(f"replay's stop_at={stop_at!r} names no line. Name one, as in stop_at=\"model.py:12\", or leave it out.")
+        raise ValueError(
+            f'replay\'s stop_at={stop_at!r} names no line. Name one, as in stop_at="model.py:12", or leave it out.'
+        )
     stops = []
     for one in given:
         if one in (CAUGHT, NAN):

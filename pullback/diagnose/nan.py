@@ -64,18 +64,24 @@ class Meeting(NamedTuple):
     other: Origin | None
 
 
+def returned(*arrays: Any) -> None:
+    """Nothing: a callback of this has as operands what a function returns of which a derivative is taken, for a `Hunt`."""
+
+
 class Hunt(Visitor):
     """Notes of each value that is not finite where that comes from.
 
     Attributes:
         first: the first equation that made NaN (with `infinity`, or infinity) from what is finite or infinite.
         meeting: where first a zero cotangent met something that is not finite.
+        value: where NaN (or infinity) comes from that the function returns of which a derivative is taken (see `returned`).
     """
 
     def __init__(self, infinity: bool = False) -> None:
         self.infinity = infinity
         self.first: Origin | None = None
         self.meeting: Meeting | None = None
+        self.value: Origin | None = None
         self.count = 0
 
     def before(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> None:
@@ -84,6 +90,8 @@ class Hunt(Visitor):
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         if is_opened(equation):
             return  # what it holds has been seen
+        if equation.params.get("function") is returned:
+            self.seen(operands, frame)
         for result in results:
             if is_inexact(result.dtype) and not finite(numbers_of(result)):
                 self.found(equation, operands, result, frame)
@@ -116,6 +124,13 @@ class Hunt(Visitor):
         if nan.any() and self.meeting is None and equation.role == "cotangent":
             self.meeting = self.met(equation, operands, np.argwhere(nan)[0], frame)
         frame.notes[id(result)] = origin
+
+    def seen(self, values: Sequence[Any], frame: Frame) -> None:
+        """Note where what the function itself returns comes from."""
+        bad = [x for x in values if counts(x, self.infinity)]
+        if bad and self.value is None:
+            notes = [_noted(frame, x) or self.given("constant", "", x) for x in bad]
+            self.value = min(notes, key=lambda note: note.number)
 
     def earliest(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> Origin:
         """Where that comes from which first was not finite, of operands that are not."""
@@ -204,6 +219,7 @@ class Found(NamedTuple):
         reaches: whether a result is NaN (with `infinity`, or infinite).
         meeting: where a zero cotangent met what is not finite.
         given: an argument that has NaN (with `infinity`, or infinity) from the start.
+        returned: whether no result is, but what the function returns of which a derivative is taken.
     """
 
     outs: tuple[Any, ...]
@@ -211,6 +227,7 @@ class Found(NamedTuple):
     reaches: bool
     meeting: Meeting | None
     given: Origin | None = None
+    returned: bool = False
 
 
 def counts(array: Array, infinity: bool) -> bool:
@@ -241,4 +258,4 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
     if origins:
         first = next((one for one in given if one is not None and (one.nan or infinity)), None)
         return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting, first)
-    return Found(tuple(outs), hunt.first, False, hunt.meeting)
+    return Found(tuple(outs), hunt.value or hunt.first, False, hunt.meeting, returned=hunt.value is not None)

@@ -305,7 +305,7 @@ def test_a_number_that_the_function_holds_is_named_with_its_line() -> None:
 
 def test_a_nan_that_nothing_uses_is_said_to_be_so() -> None:
     finding = pb.find_nan(lambda x: pnp.where(x > 0, pnp.log(x), 0.0), V([-1.0]), backward=False)
-    assert finding is not None and not finding.reaches and "Nothing uses it" in str(finding)
+    assert finding is not None and not finding.reaches and "No result is NaN: what uses it drops it" in str(finding)
 
 
 def test_of_two_the_one_that_the_result_has_is_named() -> None:
@@ -513,6 +513,34 @@ def test_a_rule_that_is_a_function_of_the_library_has_the_line_of_what_it_is_app
     equations = pb.xpr(pb.grad(through, argnums=(0, 1)), 2.0, 3.0).equations
     sources = [equation.source for equation in equations if equation.role == "cotangent"]
     assert sources and {source and source.text for source in sources} == {"z = both(x, y)"}
+
+
+@pytest.mark.parametrize("apply", ["grad", "jacfwd", "jacrev", "hessian", "grad,jit", "jit,grad", "grad,grad", "grad,vmap"])
+def test_nan_in_what_a_function_returns_is_found_though_its_derivative_is_finite(apply: str) -> None:
+    def logarithm(x: Any) -> Any:
+        y = pnp.log(x)
+        return y + 1.0
+
+    x = V([1.0, -1.0]) if "vmap" in apply else -1.0
+    finding = pb.find_nan(logarithm, x, apply=apply)
+    assert finding is not None and finding.returned and not finding.reaches and finding.source is not None
+    assert finding.source.text == "y = pnp.log(x)" and finding.origin.values == ("-1.0",)
+    assert "The function itself returns NaN; no result of its derivative is NaN." in str(finding)
+    assert finding.batch == ((1,) if "vmap" in apply else ())
+
+
+def test_of_what_a_function_returns_only_numbers_are_looked_at() -> None:
+    def function(x: Any) -> Any:
+        return pnp.log(x), (pb.random.key(0), pnp.arange(2), float("nan"))
+
+    finding = pb.find_nan(function, 1.0, apply="grad(has_aux=True)")
+    assert finding is not None and finding.reaches and finding.origin.what == "constant"
+    assert pb.find_nan(lambda x: x * 2.0, 1.0, apply="grad") is None
+
+
+def test_where_a_number_is_made_of_nan_no_result_is_nan() -> None:
+    finding = pb.find_nan(lambda x: pnp.log(x).astype("int32"), -1.0)
+    assert finding is not None and "No result is NaN: what uses it drops it, or makes something else of it" in str(finding)
 
 
 def test_the_backward_pass_of_a_batch_names_the_element() -> None:
