@@ -18,6 +18,7 @@ from pullback.core.source import Source
 from pullback.diagnose.stats import finite, numbers_of, short_text
 from pullback.diagnose.walk import Frame, Steps, Visitor, host_array, is_opened, walk_noted
 from pullback.ops.arithmetic import div, mul
+from pullback.ops.compare import select
 from pullback.program.equation import Equation, Graph, Variable
 
 
@@ -56,12 +57,14 @@ class Meeting(NamedTuple):
     Attributes:
         equation: which multiplied them. frame: where it ran. zero: the operand that was zero.
         other: what made the other operand, or None, where this equation divides zero by zero.
+        dropped: the ids of the selects of the backward pass that had dropped a cotangent before, which then is zero.
     """
 
     equation: Equation
     frame: Frame
     zero: Variable
     other: Origin | None
+    dropped: frozenset[int] = frozenset()
 
 
 def returned(*arrays: Any) -> None:
@@ -82,6 +85,7 @@ class Hunt(Visitor):
         self.first: Origin | None = None
         self.meeting: Meeting | None = None
         self.value: Origin | None = None
+        self.dropped: set[int] = set()  # selects, as a `Meeting` has them
         self.count = 0
 
     def before(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> None:
@@ -92,6 +96,8 @@ class Hunt(Visitor):
             return  # what it holds has been seen
         if equation.params.get("function") is returned:
             self.seen(operands, frame)
+        if equation.primitive is select and equation.role == "cotangent" and _drops(operands[1:], results[0]):
+            self.dropped.add(equation.id)
         for result in results:
             if is_inexact(result.dtype) and not finite(numbers_of(result)):
                 self.found(equation, operands, result, frame)
@@ -175,10 +181,16 @@ class Hunt(Visitor):
             if zero != 0 or not isinstance(atom, Variable):
                 continue
             if not np.isfinite(other):
-                return Meeting(equation, frame, atom, _noted(frame, operands[1 - place]))
+                return Meeting(equation, frame, atom, _noted(frame, operands[1 - place]), frozenset(self.dropped))
             if equation.primitive is div and place == 0 and other == 0:
-                return Meeting(equation, frame, atom, None)
+                return Meeting(equation, frame, atom, None, frozenset(self.dropped))
         return None
+
+
+def _drops(operands: Sequence[Array], result: Array) -> bool:
+    """Whether a select has zero where what it does not take is another number."""
+    zero = numbers_of(result) == 0
+    return any([bool((zero & (numbers_of(x) != 0)).any()) for x in operands])
 
 
 def _finite_at(operand: Array, element: tuple[Any, ...]) -> bool:
