@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,10 @@ from pullback.ops.trigonometric import acos, asin
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 
 INSIDE = "0.5"  # what nearly all functions take, those of probabilities too
-HARMLESS = {**dict.fromkeys((acos, asin, atanh, erf_inv, logit, ndtri, quantile), INSIDE), acosh: "2.0"}  # of others 1 is
+HARMLESS: dict[Any, str] = {
+    **dict.fromkeys((acos, asin, atanh, erf_inv, logit, ndtri, quantile), INSIDE),
+    acosh: "2.0",
+}  # of others 1 is
 LONGEST = 40  # characters of an expression that a sentence can hold
 MOST_LOOKED_AT = 512  # equations, between the product and the select
 
@@ -73,17 +76,18 @@ class Trap(NamedTuple):
 
     def _replaced(self, where: ast.expr | None, inner: ast.expr, argument: ast.expr) -> str:
         """The user's expression with `safe` in it: the where, if it can be told what stands there, or what is inside."""
-        safe = _Replacing(argument, ast.Name("safe", ast.Load())).visit(copy.deepcopy(inner))
+        safe = replaced(inner, argument, ast.Name("safe", ast.Load()))
         old, new = ast.unparse(inner), ast.unparse(safe)
         if where is not None and (whole := ast.unparse(where)).count(old) == 1:
             return whole.replace(old, new)
         named = value_with(self.inside) if self.inside is not None and self.inside.function == self.where.function else None
         if isinstance(where, ast.Call) and named is not None:  # the condition may use the name, so it stays what it is
-            value = _Replacing(inner, safe).visit(named.value)
-            branch = where.args[1 + self.branch]
-            where.args[1 + self.branch] = _Replacing(ast.Name(named.name, ast.Load()), value).visit(copy.deepcopy(branch))
-            if ast.dump(branch) != ast.dump(where.args[1 + self.branch]):
-                return ast.unparse(where)
+            value = replaced(named.value, inner, safe)
+            condition, *values = where.args
+            given = [replaced(one, ast.Name(named.name, ast.Load()), value) for one in values]
+            if ast.dump(given[self.branch]) != ast.dump(values[self.branch]):
+                values[self.branch] = given[self.branch]
+                return ast.unparse(ast.Call(where.func, [condition, *values], where.keywords))
         return f"{new}  # in the place of {old}"
 
 
@@ -128,14 +132,20 @@ def _argument(node: ast.expr | None, function: str) -> ast.expr | None:
     return None
 
 
-class _Replacing(ast.NodeTransformer):
-    """Puts one expression in the place of another."""
+def replaced(whole: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
+    """An expression with another one in each place of an expression in it."""
+    made = _Replacing(old, new).visit(copy.deepcopy(whole))
+    assert isinstance(made, ast.expr)
+    return made
 
+
+class _Replacing(ast.NodeTransformer):
     def __init__(self, old: ast.expr, new: ast.expr) -> None:
         self.old, self.new = ast.dump(old), new
 
     def visit(self, node: ast.AST) -> ast.AST:
-        return self.new if ast.dump(node) == self.old else self.generic_visit(node)
+        found: ast.AST = self.new if ast.dump(node) == self.old else self.generic_visit(node)
+        return found
 
 
 def trap_of(meeting: Meeting | None) -> Trap | None:

@@ -26,6 +26,9 @@ class OwnLine(NamedTuple):
     equation: Equation
 
 
+Place = Equation | Source | OwnLine | None
+
+
 class OwnRule:
     """A rule of the user's own is at work: what is recorded meanwhile is attributed to its lines.
 
@@ -36,14 +39,14 @@ class OwnRule:
 
     __slots__ = ("applied_to", "around", "equation", "recording", "scopes")
 
-    def __init__(self, recording: Recorder, applied_to: Equation | Source | OwnLine | None) -> None:
+    def __init__(self, recording: Recorder, applied_to: Place) -> None:
         source, self.equation = placed(applied_to)
         self.recording = recording
         self.applied_to = applied_to
         self.scopes = () if source is None else source.scope
         self.around = len(recording.scope)
 
-    def here(self) -> Equation | Source | OwnLine | None:
+    def here(self) -> Place:
         """The line of the rule that is running; where it is none of the user's, the operation."""
         source = rule_source((*self.scopes, *self.recording.scope[self.around :]))
         if source is None:
@@ -51,7 +54,7 @@ class OwnRule:
         return source if self.equation is None else OwnLine(source, self.equation)
 
 
-Attribution = Equation | Source | OwnLine | OwnRule | None
+Attribution = Place | OwnRule
 
 _interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
 
@@ -111,14 +114,15 @@ def attributed() -> Attribution:
     return None if now is None else now.attributed
 
 
-def here() -> Attribution:
+def here() -> Place:
     """What is staged now is attributed to this: an equation that is replayed, or else the user's line."""
     now = recorder()
     if now is None:
         return passing_source(2)
-    if now.attributed is None:
+    at: Attribution = now.attributed
+    if at is None:
         return user_source(2, now.scope)
-    return now.attributed.here() if now.attributed.__class__ is OwnRule else now.attributed  # type: ignore[no-any-return]
+    return at.here() if isinstance(at, OwnRule) else at
 
 
 def placed(attribution: Attribution) -> tuple[Source | None, Equation | None]:
