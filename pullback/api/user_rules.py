@@ -14,7 +14,7 @@ from pullback.api.tangents import brief
 from pullback.control.custom_rules import About, CustomRules
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
-from pullback.core.source import describe
+from pullback.core.source import calls_rule, describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
     LEAF,
@@ -35,6 +35,7 @@ from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import Keyed, param_key
+from pullback.program.provenance import own_rule
 
 
 class SymbolicZero:
@@ -428,10 +429,12 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is ZERO else a if b is ZERO else add(a, b)
 
 
+@calls_rule
 def _applied(rule: Any, what: str, form: str, *args: Any) -> Any:
     """What a user's rule returns. Errors say how it is called, if Python refuses the call itself."""
     try:
-        return rule(*args)
+        with own_rule():
+            return rule(*args)
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
@@ -107,6 +108,12 @@ class CodeSource:
         return RecordedSource, (self.file, self.line, self.function, self.text, self.scope, self.caller)
 
 
+class RuleCall(CodeSource):
+    """The place of an operation to which a rule of the user's own is applied: what stands for a caller of the rule's lines."""
+
+    __slots__ = ()
+
+
 class RecordedSource(NamedTuple):
     """A place as a serialized Program keeps it: what it was when the Program was serialized. See `CodeSource`."""
 
@@ -135,6 +142,8 @@ def source_text(source: Source) -> str:
 
 
 _roots: set[int] = set()  # the ids of the codes at which a chain of calls ends
+_rules: set[int] = set()  # of those that call a rule of the user's: a chain goes on where that is applied, which is
+rule_called_at: ContextVar[RuleCall | None] = ContextVar("pullback_rule_called_at", default=None)
 
 
 class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
@@ -150,6 +159,7 @@ class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
         if next(_count) % MOST_PLACES == 0:
             _places.clear()
             _frames.clear()
+            _rule_calls.clear()
         return self.setdefault(key, CodeSource(self.code, *key, self.caller))
 
 
@@ -157,6 +167,7 @@ class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
 # walked. And all of them, by the ids of the codes that they keep alive, and by callers.
 _frames: dict[FrameType, _Places] = {}
 _places: dict[tuple[int, CodeSource | None], _Places] = {}
+_rule_calls: dict[CodeSource, RuleCall] = {}  # by the places that they are
 _count = itertools.count(1)
 MOST_FRAMES, MOST_PLACES = 64, 1 << 16
 _RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
@@ -166,6 +177,37 @@ def ends_calls(function: F) -> F:
     """Mark a function of ours that runs a user's function by itself: a chain of calls begins behind it."""
     _roots.add(id(function.__code__))
     return function
+
+
+def calls_rule(function: F) -> F:
+    """Mark a function of ours that calls a rule of the user's, which is applied where `rule_called_at` says."""
+    _rules.add(id(function.__code__))
+    return function
+
+
+def rule_call(source: Source | None) -> RuleCall | None:
+    """The place of an operation, for `rule_called_at`; None of one that a serialized Program keeps."""
+    if not isinstance(source, CodeSource):
+        return None
+    known = _rule_calls.get(source)
+    return known or _rule_calls.setdefault(source, RuleCall(source.code, source.instruction, source.scope, source.caller))
+
+
+def rule_call_of(source: Source | None) -> Source | None:
+    """Where the operation stands to which a rule of the user's own was applied, of a line in that rule; None of other lines."""
+    while source is not None and not isinstance(source, RuleCall):
+        source = source.caller
+    return source
+
+
+def rule_source(scope: tuple[str, ...]) -> CodeSource | None:
+    """As `user_source`, of the rule of the user's that is running; None where a line of ours is the innermost of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _users_files[frame.f_code.co_filename]:
+        if id(frame.f_code) in _rules:
+            return None
+        frame = frame.f_back
+    return None if frame is None else (_frames.get(frame) or _places_in(frame))[frame.f_lasti, scope]
 
 
 def user_source(depth: int = 1, scope: tuple[str, ...] = ()) -> CodeSource | None:
@@ -232,6 +274,9 @@ def _places_in(frame: FrameType) -> _Places:
                 break
             chain.append(at)
         elif id(at.f_code) in _roots:
+            break
+        elif id(at.f_code) in _rules:
+            caller = rule_called_at.get()
             break
         at = at.f_back
     if len(_frames) > MOST_FRAMES:

@@ -11,9 +11,9 @@ from pullback.core.source import api_boundary
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
-from pullback.diagnose.debugger import NAN, Debugging, stops_for
+from pullback.diagnose.debugger import Debugging, stops_for
 from pullback.diagnose.program import staged
-from pullback.diagnose.recording import Caught, Recorded, Recording, Watch, equation_line
+from pullback.diagnose.recording import CAUGHT, Caught, Recorded, Recording, Watch, equation_line
 from pullback.diagnose.walk import Visitor, walk
 from pullback.program.program import Program
 
@@ -141,8 +141,9 @@ def replay(
         A `Replay`.
 
     Raises:
-        ValueError: no operation comes from a line of `stop_at`. LeafError: an argument has no values. bdb.BdbQuit: the debugger
-            was left by `quit`. TypeError: an option is of another kind.
+        ValueError: no operation comes from a line of `stop_at`, or an option is given without the one that it belongs to.
+            LeafError: an argument has no values. bdb.BdbQuit: the debugger was left by `quit`. TypeError: an option is of
+            another kind.
 
     Example:
         >>> run = pb.replay(lambda x: pnp.exp(x) * 10.0, pnp.arange(4.0), apply="vmap", limits=(0.0, 100.0), compare=True)
@@ -155,14 +156,19 @@ def replay(
     bounds = None if limits is None else _limits(limits)
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and tolerance >= 0):
         raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {tolerance!r}.")
+    if tolerance is not None and not compare:
+        raise ValueError("replay's tolerance is for compare=True: give both, or leave it out.")
+    if debugger is not None and stop_at is None:
+        raise ValueError("replay's debugger is for stop_at=...: say where to stop, or leave it out.")
     call = staged("replay", apply_transformations(fun, apply), args, kwargs)
     visitor: Visitor
     visitor = recording = Recording(print if show else None, watch, bounds)
     if stop_at is not None:
         stops, words = stops_for(call.program, stop_at)
+        if CAUGHT in words and watch is None and bounds is None:
+            raise ValueError('replay\'s stop_at="caught" stops where watch=... or limits=... catch a value: give one of these.')
         visitor = debugging = Debugging(recording, stops, fun, args, debugger)
-        recording.nan = NAN in words
-        recording.tell = debugging.stop_here if words else None
+        recording.told, recording.tell = words, debugging.stop_here
     outs = walk(call.program, call.leaves, visitor)
     visitor.ended()
     comparison = compared(without_effects(call.program), call.leaves, outs, tolerance) if compare else None

@@ -19,7 +19,7 @@ from pullback.core.types import ArrayType
 from pullback.program.equation import Made, variable_of
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
-from pullback.program.provenance import Recorder, in_role, without
+from pullback.program.provenance import Recorder, in_role, placed, without
 
 __all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "residual_before_tangents", "stage"]
 
@@ -121,7 +121,7 @@ class StagingTrace(Recorder):
         elif origin.__class__ is Equation:
             source = origin.source
         else:
-            source, origin = origin, None
+            source, origin = placed(origin)
         if primitive.multiple_results:
             outputs = tuple([variable_of(type) for type in result_type])
             equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, self.made)
