@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
-from pullback.analysis.counting import heading, maker_of, place_of, source_of
+from pullback.analysis.counting import maker_of, place_of, source_of
 from pullback.analysis.tables import Column, Shown, Table, number_of, size
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Argnums, Function, check_callable, check_flags
@@ -15,6 +15,7 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Made, Variable
 from pullback.program.liveness import Liveness, constants_of, liveness, waiting
+from pullback.program.printing import heading
 from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
