@@ -243,7 +243,7 @@ class Program(Graph):
             A Program.
 
         Raises:
-            ProgramError: the text is not such JSON, is of an unknown version, or uses something unknown.
+            ProgramError: the text is not such JSON, is of an unknown version, uses something unknown, or is no right Program.
 
         Example:
             >>> import pullback as pb
