@@ -286,6 +286,8 @@ def _residuals(program: Program, names: Sequence[str], seen: set[int]) -> Iterat
             continue
         for place, atom in enumerate(equation.inputs):
             maker = makers.get(atom)  # type: ignore[arg-type]
+            if maker is None and atom not in numbers and _begins(equation, place):
+                continue  # the zeros with which a sum of cotangents begins
             if isinstance(atom, Variable) and (maker is None or maker.role in ("primal", "residual")):
                 wanted.setdefault(atom, {}).update(dict.fromkeys(_rules(equation, place, maker)))
     for variable, rules in wanted.items():
@@ -295,6 +297,11 @@ def _residuals(program: Program, names: Sequence[str], seen: set[int]) -> Iterat
         else:
             made_by = _called(names, numbers[variable]) if variable in numbers else "constant"
         yield _value(made_by, variable.type, variable.type.nbytes, maker, tuple(rules))
+
+
+def _begins(equation: Equation, place: int) -> bool:
+    """Whether an operand is what a loop carries at first."""
+    return any([run.loop and run.consts <= place - run.lead < run.consts + run.carry for run in runs_of(equation)])
 
 
 def _rules(reader: Equation, place: int, maker: Equation | None) -> Iterator[str]:
