@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from pullback.analysis.compiled import compiled_figures, in_words, traced
-from pullback.analysis.counting import EquationCost, Ran, equation_costs, heading, place_of
+from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.errors import LeafError
@@ -15,6 +15,7 @@ from pullback.core.source import api_boundary
 from pullback.core.types import ArrayType
 from pullback.diagnose.replay import replay
 from pullback.program.cost import Cost, total
+from pullback.program.printing import heading
 from pullback.program.program import Program
 
 MOST_ROWS = 24  # that are shown of a table; `rows` has all
@@ -286,7 +287,7 @@ def _cells(row: CostRow, view: str) -> list[str]:
         intensity,
         part(row.share_of_work),
         part(row.share_of_bytes),
-        duration(row.seconds),
+        duration(row.seconds or None),
         times,
         at,
         row.code,

@@ -141,6 +141,19 @@ def source_text(source: Source) -> str:
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 
+def shown_file(file: str) -> str:
+    """A file as tables and pages call it: by its path from here, if it lies below, else by its name; what is no file as it is.
+
+    Example:
+        >>> shown_file("/elsewhere/model.py"), shown_file(os.path.abspath("models/small.py")), shown_file("<stdin>")
+        ('model.py', 'models/small.py', '<stdin>')
+    """
+    if file.startswith("<"):
+        return file
+    here = os.path.join(os.getcwd(), "")
+    return file.removeprefix(here) if file.startswith(here) else os.path.basename(file)
+
+
 _roots: set[int] = set()  # the ids of the codes at which a chain of calls ends
 _rules: set[int] = set()  # of those that call a rule of the user's: a chain goes on where that is applied, which is
 rule_called_at: ContextVar[RuleCall | None] = ContextVar("pullback_rule_called_at", default=None)

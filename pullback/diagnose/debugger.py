@@ -20,7 +20,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array
-from pullback.core.source import CodeSource, Source, innermost
+from pullback.core.source import CodeSource, Source, innermost, shown_file
 from pullback.diagnose.names import Names
 from pullback.diagnose.recording import CAUGHT, NAN, Caught, Recording, equation_line
 from pullback.diagnose.stats import short_text
@@ -68,7 +68,7 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
     lines = lines_of(program)
     for stop in stops:
         if not any(stop.is_at(source) for source in lines):
-            places = sorted({(os.path.basename(source.file), source.line) for source in lines})
+            places = sorted({(shown_file(source.file), source.line) for source in lines})
             known = ", ".join([f"{file}:{line}" for file, line in places[:20]]) or "none"
             raise ValueError(
                 f"replay's stop_at={stop_at!r}: no operation comes from line {stop.line}"

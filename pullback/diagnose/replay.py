@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, shown_file
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
@@ -97,7 +97,7 @@ def _rows(one: Recorded) -> list[tuple[str, str, str, str]]:
     """The id of an equation, the equation, its values, and the line; of several results a row for each."""
     indent = "  " * one.depth
     times = f" ({one.times} times)" if one.times > 1 else ""
-    place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
+    place = "" if one.source is None else f"{shown_file(one.source.file)}:{one.source.line}"
     if len(one.outputs) < 2:
         line = equation_line(one.program, one.equation)
         return [(f"#{one.id}", indent + line, "".join(map(str, one.outputs)) + times, place)]

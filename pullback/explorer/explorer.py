@@ -8,7 +8,6 @@ import json
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -16,7 +15,7 @@ from pullback.api.applied import Apply, transformations
 from pullback.api.compiled import Jitted
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.api.traced import call_paths
-from pullback.core.bars import print_lines
+from pullback.core.bars import output, print_lines
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.errors import LeafError, PullbackError
 from pullback.core.lazy import lazy_module
@@ -160,11 +159,11 @@ class Explorer:
         known = [stage["id"] for stage in self.data["stages"]]
         if unknown := [id for id in stages if id not in known]:
             raise ValueError(f"show: there is no stage {unknown[0]!r}; there are {', '.join(known)}.")
-        out = sys.stdout if file is None else file
+        out, colored = output(file, color)
         lines = [*summary(self.data), [], *listing(self.data, stages)]
         if stages and any([row.get("role", "primal") != "primal" for stage in self.data["stages"] for row in stage["rows"]]):
             lines.append([(LEGEND, "soft")])
-        if out.isatty() if color is None else color:
+        if colored:
             print_lines(lines, STYLES, out)
         else:
             for line in lines:

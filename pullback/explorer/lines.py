@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import linecache
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pullback.core.source import CodeSource, Source
+from pullback.core.source import CodeSource, Source, shown_file
 
 AROUND = 2  # lines that are shown on each side of one that is in no function
 
@@ -33,7 +32,7 @@ class SourceLines:
             for one in chain(source):
                 used.setdefault(one.file, set()).add(one.line)
         told = {(one.file, one.line): one.text for source in sources for one in chain(source)}
-        self.title = short(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
+        self.title = shown_file(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
         rows: list[dict[str, Any]] = []
         for file, lines in used.items():
             linecache.checkcache(file)  # it may have been saved since, or another one has its name now
@@ -41,10 +40,10 @@ class SourceLines:
             if rows:
                 rows.append(new(text=""))
             if len(used) > 1:
-                rows.append(new(text=f"# {short(file)}"))
+                rows.append(new(text=f"# {shown_file(file)}"))
             if not text:  # typed in, or made by exec: what is known of it are the lines themselves
                 blocks: list[list[tuple[int, str]]] = [
-                    [(line, told[file, line] or f"line {line} of {short(file)}")] for line in sorted(lines)
+                    [(line, told[file, line] or f"line {line} of {shown_file(file)}")] for line in sorted(lines)
                 ]
             else:
                 blocks = [[(n, text[n - 1].rstrip("\n")) for n in range(*block)] for block in _blocks(text, lines)]
@@ -89,11 +88,6 @@ def scope_of(source: Source | None) -> tuple[str, ...]:
         return ()
     names = [one.function.rpartition(".")[2] for one in chain(source)][:-1]
     return (*source.scope, *[name for name in reversed(names) if not name.startswith("<")])
-
-
-def short(file: str) -> str:
-    """A file as people call it."""
-    return pathlib.PurePath(file).name if not file.startswith("<") else file
 
 
 def _blocks(text: Sequence[str], lines: set[int]) -> list[tuple[int, int]]:
