@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from pullback.analysis.counting import EquationCost, equation_costs, heading, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
-from pullback.analysis.tables import Column, Shown, Table, count, number_of, part, size
+from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
@@ -362,10 +362,7 @@ def seconds(time: float) -> str:
         >>> seconds(0.00123456), seconds(4.2e-7), seconds(12.0), seconds(0.0)
         ('1.23 ms', '0.42 us', '12 s', '0')
     """
-    if not time:
-        return "0"
-    scale, unit = (1.0, "s") if time >= 1.0 else (1e3, "ms") if time >= 1e-3 else (1e6, "us")
-    return f"{time * scale:.3g} {unit}"
+    return duration(time) or "0"
 
 
 def _places(lines: Sequence[tuple[str, int, str]]) -> str:

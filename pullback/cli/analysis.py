@@ -1,5 +1,5 @@
-"""`python -m pullback cost FILE.py:FUNCTION TYPE ...`, `... memory ...` and `... profile ...`: what the user's function costs, what
-memory it takes, and how long it takes, as it is or transformed."""
+"""`python -m pullback cost FILE.py:FUNCTION TYPE ...`, `... memory ...` and `... profile ...`: what the user's function costs,
+what memory and how much time it takes, as it is or transformed."""
 
 from __future__ import annotations
 
