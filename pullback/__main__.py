@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ XPR_EXAMPLES = f"""\
 types:
   f32[64,10]  i32[]  bool[3]       an array: dtype and sizes
   ~f32[]                           a Python number, which widens nothing
+  key<fry>[]                       a random key
   (f32[2], f32[3])  [f32[2]]       a tuple, a list
   {{w: f32[3], b: f32[]}}            a dict
 Quote each type, since brackets mean something to the shell.
@@ -53,7 +55,9 @@ class Parser(ArgumentParser):
     """An argument parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; {self.prog} --help shows what there is")
+        alone = re.fullmatch(r"argument (?:.*/)?(--[\w-]+): expected one argument", message)
+        cure = f": a value that begins with - is written {alone[1]}=VALUE" if alone else ""
+        raise UsageError(f"{message}{cure}; {self.prog} --help shows what there is")
 
 
 def make_parser() -> ArgumentParser:

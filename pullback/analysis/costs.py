@@ -277,7 +277,7 @@ def _cells(row: CostRow, view: str) -> list[str]:
     times = f"{times}+" if row.open else "" if high == 1 else f"x{times}"
     name = "  " * row.depth + row.name
     at = place_of(row.file, row.line) if view == "equation" else ""
-    intensity = f"{row.intensity:.3g}" if row.intensity else ""
+    intensity = count(row.intensity) if row.intensity else ""
     figures = [text if text != "0" else "" for text in (count(row.flops), count(row.transcendentals))]
     moved = [size(number) if number else "" for number in (row.bytes, row.sent)]
     return [

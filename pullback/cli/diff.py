@@ -9,7 +9,18 @@ from typing import Any
 import pullback as pb
 from pullback.api.applied import apply_transformations
 from pullback.cli.terminal import UsageError, one_line, use_color
-from pullback.cli.xpr import UserError, check_arguments, in_file, load_function, parse_apply, parse_type
+from pullback.cli.xpr import (
+    UserError,
+    add_transformations,
+    asked_static,
+    asked_transformations,
+    check_arguments,
+    count_of_arguments,
+    fix,
+    in_file,
+    load_function,
+    parse_type,
+)
 from pullback.program.program import Program
 
 HELP = """\
@@ -35,7 +46,7 @@ def add_options(parser: ArgumentParser) -> None:
     for name in ("before", "after"):
         parser.add_argument(name, metavar=name.upper(), help="FILE.json, or FILE.py:FUNCTION")
     parser.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument of the functions")
-    parser.add_argument("--apply", default="", metavar="NAMES", help="transformations of the functions, the first one first")
+    add_transformations(parser)
     parser.add_argument("--context", type=int, default=2, metavar="N", help="how many lines around a difference (default: 2)")
     parser.add_argument("--all", action="store_true", help="show all lines")
     parser.add_argument("--exit-code", action="store_true", help="end with 1 where they differ")
@@ -50,15 +61,16 @@ def show(options: Namespace) -> None:
     """
     if options.context < 0:
         raise UsageError(f"--context takes a number of lines, not {options.context}.")
-    applied, types = parse_apply(options.apply), [parse_type(text) for text in options.types]
+    applied, static = asked_transformations(options), asked_static(options)
+    types = [parse_type(text) for text in options.types]
     places = [options.before, options.after]
-    if all([place.endswith(".json") for place in places]) and (applied or types):
-        raise UsageError("types and --apply go with functions, but both of these are files of JSON: leave them out.")
+    if all([place.endswith(".json") for place in places]) and (applied or types or static):
+        raise UsageError("types, --apply and --static go with functions, but both of these are files of JSON: leave them out.")
     programs = [_read(place) if place.endswith(".json") else None for place in places]
     known = next((program for program in programs if program is not None), None)
     if not types and known is not None:
         types = list(known.input_types)
-    found = [program or _traced(place, applied, types) for program, place in zip(programs, places)]
+    found = [program or _traced(place, applied, types, static) for program, place in zip(programs, places)]
     difference = pb.program_diff(*found)
     difference.show(use_color(options.color), context=None if options.all else options.context)
     if options.exit_code and difference:
@@ -75,10 +87,10 @@ def _read(place: str) -> Program:
         raise UsageError(f"{place}: {one_line(str(error))}") from None
 
 
-def _traced(place: str, applied: list[Any], types: list[Any]) -> Program:
-    function, file = load_function(place)
-    if not applied:
-        check_arguments(function, types, place)
+def _traced(place: str, applied: list[Any], types: list[Any], static: dict[str, Any]) -> Program:
+    loaded, file = load_function(place)
+    function = fix(loaded, static)
+    check_arguments(function, types[: count_of_arguments(applied, len(types))], place)
     try:
         return pb.xpr(apply_transformations(function, applied), *types)
     except Exception as error:

@@ -10,18 +10,7 @@ import numpy as np
 
 import pullback as pb
 from pullback.cli.terminal import UsageError, one_line
-from pullback.cli.xpr import (
-    UserError,
-    check_arguments,
-    count_of_arguments,
-    fix,
-    in_file,
-    literal,
-    load_function,
-    parse_apply,
-    parse_type,
-    static_argument,
-)
+from pullback.cli.xpr import Asked, add_function, asked, in_file, literal
 from pullback.core.dtypes import kind
 from pullback.core.types import ArrayType
 
@@ -31,7 +20,7 @@ print what each computes, stop at your lines in the debugger, compare with compi
 code, or find where a NaN comes from. Arguments are random numbers of the types.
 """
 EXAMPLES = """\
-types and --apply are those of the command xpr.
+Types and transformations are written as for xpr: python -m pullback xpr --help
 
 examples:
   python -m pullback replay model.py:loss 'f32[10]' 'f32[]' --apply grad
@@ -45,9 +34,20 @@ VALUES = ("normal", "uniform", "ones", "zeros")
 def add_options(look: ArgumentParser) -> None:
     """What the command takes."""
     look.set_defaults(run=show)
-    look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function")
-    look.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
-    look.add_argument("--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first")
+    add_function(look)
+    add_values(look)
+    look.add_argument(
+        "--stop", action="append", default=[], metavar="LINE", help="stop at a line in the debugger: 12, or model.py:12"
+    )
+    look.add_argument("--limits", default="", metavar="LOW,HIGH", help="say which values lie outside, as in --limits=-1,1")
+    look.add_argument("--show", action="store_true", help="print each operation as it runs")
+    look.add_argument("--compare", action="store_true", help="compare with compiled code")
+    look.add_argument("--nan", action="store_true", help="find where a NaN comes from, in the backward pass too")
+    look.add_argument("--infinity", action="store_true", help="with --nan: infinity counts as well")
+
+
+def add_values(look: ArgumentParser) -> None:
+    """The options that say what numbers the arguments are."""
     look.add_argument(
         "--values",
         choices=VALUES,
@@ -56,57 +56,70 @@ def add_options(look: ArgumentParser) -> None:
         " integers are between 0 and 9, or ones, or zeros",
     )
     look.add_argument("--seed", default="0", metavar="N", help="of the random numbers (default: 0)")
-    look.add_argument(
-        "--stop", action="append", default=[], metavar="LINE", help="stop at a line in the debugger: 12, or model.py:12"
-    )
-    look.add_argument("--limits", default="", metavar="LOW,HIGH", help="say which values lie outside, as in 0,1")
-    look.add_argument("--show", action="store_true", help="print each operation as it runs")
-    look.add_argument("--compare", action="store_true", help="compare with compiled code")
-    look.add_argument("--nan", action="store_true", help="find where a NaN comes from, in the backward pass too")
-    look.add_argument("--infinity", action="store_true", help="with --nan: infinity counts as well")
-    look.add_argument("--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value")
+
+
+def asked_values(options: Namespace, types: Any) -> Any:
+    """The arguments that options ask for: a tree with an array for each type.
+
+    Arguments:
+        options: what `add_values` added. types: a tree of types.
+
+    Raises:
+        UsageError: the seed is none.
+    """
+    return example_arguments(types, options.values, _seed(options))
+
+
+def described_values(options: Namespace, types: Any) -> str:
+    """What `asked_values` are, in words.
+
+    Arguments:
+        options: what `add_values` added. types: a tree of types.
+    """
+    return described(types, options.values, _seed(options))
+
+
+def _seed(options: Namespace) -> int:
+    return literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
 
 
 def show(options: Namespace) -> None:
     """Do what the options of the `replay` command ask for.
 
     Arguments:
-        options: `function` (`FILE.py:NAME`), `types`, `static`, `stop` (lists of texts), `apply`, `values`, `seed`, `limits`
-            (texts), and `show`, `compare`, `nan`, `infinity`.
+        options: those of `add_function` and `add_values`, `stop` (a list of texts), `limits` (a text), and `show`, `compare`,
+            `nan`, `infinity`.
 
     Raises:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    applied = parse_apply(options.apply)
-    seed = literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
     limits = literal(f"({options.limits})", "--limits", "two numbers, as in 0,1", _is_pair) if options.limits else None
     if options.nan and (options.stop or options.compare or options.show or limits):
         raise UsageError("--nan goes without --stop, --limits, --show and --compare: leave those out.")
     if options.infinity and not options.nan:
         raise UsageError("--infinity goes with --nan only.")
-    types = [parse_type(text) for text in options.types]
-    found, file = load_function(options.function)
-    function = fix(found, dict(static_argument(text) for text in options.static))
-    check_arguments(function, types[: count_of_arguments(applied, len(types))], options.function)
-    values = example_arguments(types, options.values, seed)
-    try:
-        print(f"arguments: {described(types, options.values, seed)}")
-        if options.nan:
-            finding = pb.find_nan(function, *values, apply=applied, infinity=options.infinity)
-            print("no NaN" + (" and no infinity" if options.infinity else "") if finding is None else finding)
-        else:
-            options_of = {"limits": limits, "show": options.show, "compare": options.compare}
-            run = pb.replay(function, *values, apply=applied, stop_at=options.stop or None, **options_of)
-            print(f"{run}\nresult: {run.result}")
-    except bdb.BdbQuit:
-        return
-    except Exception as error:
-        if in_file(error, file):
-            raise UserError(file) from error
-        if isinstance(error, (pb.errors.PullbackError, ValueError)):
+    with asked(options) as found:
+        values = asked_values(options, found.types)
+        print(f"arguments: {described_values(options, found.types)}")
+        try:
+            _run(found, values, options, limits)
+        except bdb.BdbQuit:
+            return
+        except ValueError as error:
+            if isinstance(error, pb.errors.PullbackError) or in_file(error, found.file):
+                raise
             raise UsageError(one_line(str(error))) from None
-        raise
+
+
+def _run(found: Asked, values: Any, options: Namespace, limits: Any) -> None:
+    if options.nan:
+        finding = pb.find_nan(found.function, *values, apply=found.applied, infinity=options.infinity)
+        print("no NaN" + (" and no infinity" if options.infinity else "") if finding is None else finding)
+        return
+    options_of = {"limits": limits, "show": options.show, "compare": options.compare}
+    run = pb.replay(found.function, *values, apply=found.applied, stop_at=options.stop or None, **options_of)
+    print(f"{run}\nresult: {run.result}")
 
 
 def _is_pair(value: Any) -> bool:

@@ -3,7 +3,7 @@
 Argument types as they are written on the command line.
 
     type  = array | "(" types ")" | "[" types "]" | "{" names "}"
-    array = ["~"] dtype "[" [size {"," size}] "]"       f32[64,10]   i32[]   ~f32[]: a Python float
+    array = ["~"] dtype "[" [size {"," size}] "]"       f32[64,10]   i32[]   key<fry>[]   ~f32[]: a Python float
     types = [type {"," type} [","]]                     (f32[2], f32[3])   a tuple, (f32[2],) too; in brackets, a list
     names = [name ":" type {"," name ":" type} [","]]   {w: f32[3], b: f32[]}   a dict
 
@@ -57,9 +57,20 @@ def show(options: Namespace) -> None:
 
 
 def add_options(look: ArgumentParser) -> None:
+    """The options of what prints in colour: those of `add_function`, and whether to."""
+    add_function(look)
+    look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="whether to write in colour")
+
+
+def add_function(look: ArgumentParser) -> None:
     """The options that say which function is looked at, for arguments of which types, and how it is transformed."""
     look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function")
     look.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
+    add_transformations(look)
+
+
+def add_transformations(look: ArgumentParser) -> None:
+    """The options that say how a function is transformed, and which of its parameters are given once and for all."""
     look.add_argument("--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first")
     look.add_argument(
         "--argnums",
@@ -73,7 +84,6 @@ def add_options(look: ArgumentParser) -> None:
     look.add_argument(
         "--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value; may be repeated"
     )
-    look.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="whether to write in colour")
 
 
 class Asked(NamedTuple):
@@ -95,18 +105,16 @@ def asked(options: Namespace) -> Iterator[Asked]:
     """What options name. In the block it is used; errors of the user's own code there are told from others.
 
     Arguments:
-        options: what `add_options` added.
+        options: what `add_function` added.
 
     Raises:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
-    in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
-    applied = parse_apply(options.apply, argnums, in_axes)
+    applied = asked_transformations(options)
     types = [parse_type(text) for text in options.types]
     found, file = load_function(options.function)
-    function = fix(found, dict(static_argument(text) for text in options.static))
+    function = fix(found, asked_static(options))
     check_arguments(function, types[: count_of_arguments(applied, len(types))], options.function)
     try:
         yield Asked(function, applied, types, file)
@@ -123,6 +131,25 @@ def transformed(options: Namespace) -> Iterator[tuple[Function, list[Any]]]:
     """As `asked`: the transformed function, and the types of its arguments."""
     with asked(options) as found:
         yield apply_transformations(found.function, found.applied), found.types
+
+
+def asked_transformations(options: Namespace) -> list[Applied]:
+    """The transformations that options ask for.
+
+    Arguments:
+        options: what `add_transformations` added.
+
+    Raises:
+        UsageError: there are no such transformations, or no such options of them.
+    """
+    argnums = literal(options.argnums, "--argnums", "a number or several, as in 0 or 0,1", _is_numbers)
+    in_axes = literal(options.in_axes, "--in-axes", "an axis for all, or one for each argument, as in 0 or '(0, None)'")
+    return parse_apply(options.apply, argnums, in_axes)
+
+
+def asked_static(options: Namespace) -> dict[str, Any]:
+    """The values of parameters that options give, by name."""
+    return dict(static_argument(text) for text in options.static)
 
 
 def parse_apply(text: str, argnums: Any = 0, in_axes: Any = 0) -> list[Applied]:
@@ -336,18 +363,19 @@ def parse_type(text: str, mesh: Any = None) -> Any:
         >>> parse_type("{w: f32[3], b: (i32[], ~f32[])}")
         {'w': f32[3], 'b': (i32[], ~f32[])}
     """
-    written = re.sub(r"(\w)\s*\[\s*\]", r"\1[()]", text).strip().replace("·", "_")  # so that it is an expression of Python's
+    written = re.sub(r"\bkey<(\w+)>", r"key_\1", text)  # so that it is an expression of Python's, here and below
+    written = re.sub(r"(\w)\s*\[\s*\]", r"\1[()]", written).strip().replace("·", "_")
     try:
         return _type_of(ast.parse(written, mode="eval").body, mesh)
     except SyntaxError as error:
         raise UsageError(f"type {text!r} cannot be read: {error.msg}. Quote each type by itself. {_LOOK}") from None
     except _NoType as wrong:
         found, hint = wrong.args
-        part = ast.unparse(found).replace("[()]", "[]")
+        part = re.sub(r"\bkey_(\w+)", r"key<\1>", ast.unparse(found).replace("[()]", "[]"))
         raise UsageError(f"type {text!r}: {part!r} is no type.{hint or ' ' + _LOOK}") from None
 
 
-_LOOK = "Types look like f32[64,10], i32[], (f32[2], f32[3]), {w: f32[3], b: f32[]}."
+_LOOK = "Types look like f32[64,10], i32[], key<fry>[], (f32[2], f32[3]), {w: f32[3], b: f32[]}."
 
 
 class _NoType(Exception):
@@ -371,15 +399,20 @@ def _type_of(node: ast.expr, mesh: Any = None) -> Any:
             return found.placed(sharding, found.varying)
         case ast.UnaryOp(ast.Invert(), ast.Subscript() as array):
             return ArrayType((found := _type_of(array)).shape, found.dtype, weak=True)
-        case ast.Subscript(ast.Name(dtype), sizes) if dtype in BY_SHORT_NAME:
+        case ast.Subscript(ast.Name(name), sizes) if (dtype := _short_name(name)) in BY_SHORT_NAME:
             found = [size.value if isinstance(size, ast.Constant) else None for size in getattr(sizes, "elts", [sizes])]
             if all(type(size) is int for size in found):
                 return ArrayType(found, BY_SHORT_NAME[dtype])
-        case ast.Subscript(ast.Name(dtype) as name) if dtype not in BY_SHORT_NAME:
-            raise _NoType(name, suggestion(dtype, BY_SHORT_NAME))
-        case ast.Name(dtype) if dtype in BY_SHORT_NAME:
-            raise _NoType(node, f" A single number is {dtype}[].")
+        case ast.Subscript(ast.Name(name) as part) if _short_name(name) not in BY_SHORT_NAME:
+            raise _NoType(part, suggestion(_short_name(name), BY_SHORT_NAME))
+        case ast.Name(name) if (dtype := _short_name(name)) in BY_SHORT_NAME:
+            raise _NoType(node, f" A single {'key' if dtype.startswith('key') else 'number'} is {dtype}[].")
     raise _NoType(node, "")
+
+
+def _short_name(name: str) -> str:
+    """The short name of a dtype that a name in an expression stands for: `key<fry>` for `key_fry`."""
+    return re.sub(r"^key_(\w+)$", r"key<\1>", name)
 
 
 def _entry_of(node: ast.expr) -> Any:

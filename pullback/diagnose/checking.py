@@ -40,8 +40,9 @@ class checking(Block):
         keys: a random key is used twice, as `pb.random.checked_keys` has it (`KeyReuseError`; True: an error).
         leaks: a traced value outlives the call for which it was made (`EscapedTracerError`; True: an error). What the
             rules of a function with rules of its own close over may, since they are part of a Program.
-        unused: the result of a function that is given to jit, xpr or a gradient does not depend on an argument; one whose name
-            begins with an underscore may be unused (`UnusedArgument`; True: a warning).
+        unused: the result of a function that is given to jit or xpr does not depend on an argument; or a gradient is zero,
+            since nothing that has a derivative leads from an argument that it is taken with respect to. One whose name begins
+            with an underscore may be unused (`UnusedArgument`; True: a warning).
         widening: an operation converts an array, not of bools, to another dtype, since it meets a wider one, or a number
             that it cannot hold (`DtypeWidened`; True: a warning).
         rank_promotion: arrays of different numbers of axes are broadcast (`RankPromoted`; True: a warning).

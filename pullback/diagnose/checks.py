@@ -183,7 +183,8 @@ class Checks:
         if derivative:
             used |= _read(program)  # the derivative of what is linear in an argument does not depend on it, as it should be
         unused = [path for variable, path in zip(inputs, paths) if variable not in used]
-        self._tell_unused(f"The result of {name} does not depend on", unused)
+        cure = "Leave it out, or begin the parameter's name with an underscore."
+        self._tell_unused(f"The result of {name} does not depend on", unused, cure)
 
     def gradients(self, transformation: str, fun: Any, paths: Callable[[], Sequence[str]], found: Sequence[Any]) -> None:
         """Cotangents were found, one for each leaf of the arguments of `fun`, None for those that are not differentiated."""
@@ -192,16 +193,17 @@ class Checks:
             self._tell_unused(
                 f"{what} does not depend, or not by anything that has a derivative, on",
                 [path for path, one in zip(paths(), found) if one is ZERO],
+                "The gradient is zero: comparisons, indices, integers, rounding and stop_gradient have no derivative. What is"
+                " of no use, leave out, or begin the parameter's name with an underscore.",
             )
 
-    def _tell_unused(self, what: str, paths: Sequence[str]) -> None:
+    def _tell_unused(self, what: str, paths: Sequence[str], cure: str) -> None:
         paths = [path for path in paths if not path.startswith("_")]
         if paths:
             plural = "arguments" if len(paths) > 1 else "argument"
             self.tell(
                 "unused",
-                f"{what} {plural} {', '.join(paths[:_SHOWN])}{_more(paths)}. Leave it out, or begin the parameter's name with"
-                f" an underscore.{at_user_line()}",
+                f"{what} {plural} {', '.join(paths[:_SHOWN])}{_more(paths)}. {cure}{at_user_line()}",
             )
 
 

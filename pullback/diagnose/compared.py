@@ -100,9 +100,9 @@ class Comparison(NamedTuple):
         within = f"relative differences up to {self.worst:.2g}"
         said = f"compiled code: {self.compared} equations compared"
         if self.skipped:
-            said += f", {self.skipped} in loops of unknown length not, but for what comes out"
+            said += f", and {self.skipped} in loops of unknown length by the loops' results alone"
         if not self:
-            small = "" if self.grown is None else f", but for rounding of what cancels, first in {self.grown}"
+            small = "" if self.grown is None else f", except for rounding where numbers nearly cancel, first in {self.grown}"
             return f"{said}; all agree ({within}){small}"
         lines = [said]
         if self.first is not None:

@@ -47,7 +47,8 @@ def find_nan(
         args, kwargs: what to call it with, or what is made of it by `apply`.
         apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         infinity: whether infinity counts as well as NaN.
-        backward: whether to look at the backward pass too; by default if `apply` takes no derivative.
+        backward: whether to look at the backward pass too, with respect to all floating-point arguments; by default if `apply`
+            takes no derivative.
         compiled: whether to look at compiled code too, if there is none on NumPy.
 
     Returns:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import ProgramStage
-from pullback.explorer.words import counted, sized
+from pullback.explorer.words import counted, listed, sized
 
 
 def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) -> list[str]:
@@ -28,9 +28,16 @@ def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) ->
 
 
 def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    dead = sum([row["role"] == "dead" for row in rows])
     told = [f"What {stage.by[len('pb.xpr(') : -1]} does, operation by operation."]
-    return [*told, f"{counted(dead, 'equation')} {'serves' if dead == 1 else 'serve'} no result."] if dead else told
+    if dead := sum([row["role"] == "dead" for row in rows]):
+        told.append(f"{counted(dead, 'equation')} {'serves' if dead == 1 else 'serve'} no result.")
+    if unread := stage.parts[0].unread:
+        told.append(f"The result does not depend on {_arguments(unread)}.")
+    return told
+
+
+def _arguments(names: list[str] | tuple[str, ...]) -> str:
+    return f"{'argument' if len(names) == 1 else 'arguments'} {listed(names)}"
 
 
 def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
@@ -73,17 +80,19 @@ def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before
     added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
     serves = "serves" if new["residual"] == 1 else "serve"
-    told = []
+    parts = f": {new['cotangent']} run backward, {new['residual']} only {serves} these" if added else ""
+    told = [f"grad added {counted(added, 'equation')}{parts}; {_more(made, before)}."]
+    if stage.flat:
+        told.append(
+            f"The gradient is zero with respect to {_arguments(stage.flat)}: nothing that has a derivative leads from there to"
+            " the result."
+        )
     if left > 0:
         told.append(f"{counted(left, 'equation')} of the forward pass {'is' if left == 1 else 'are'} not needed.")
     if left < 0:
         told.append(f"{counted(-left, 'equation')} of the forward pass {'is' if left == -1 else 'are'} repeated.")
-    return [
-        f"grad added {counted(added, 'equation')}: {new['cotangent']} run backward, {new['residual']} only {serves} these;"
-        f" {_more(made, before)}.",
-        *told,
-        f"{sized(waiting)} wait for the backward pass at most.",
-    ]
+    told.append(f"{sized(waiting)} wait for the backward pass at most." if waiting else "Nothing waits for the backward pass.")
+    return told
 
 
 def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:

@@ -52,6 +52,13 @@ class Part(NamedTuple):
     made_by: Sequence[Equation | int | None] = ()
     kept: frozenset[Variable] = frozenset()
 
+    @property
+    def unread(self) -> list[str]:
+        """What those inputs are called that nothing reads that serves a result."""
+        program = drop_dead_code(self.program)
+        read = {atom for equation in program.equations for atom in equation.inputs} | set(program.outputs)
+        return [path for path, variable in zip(self.paths, program.inputs) if variable not in read]
+
 
 class ProgramStage(NamedTuple):
     """A pane of equations.
@@ -60,7 +67,9 @@ class ProgramStage(NamedTuple):
         id: by which other panes name it. name: its heading. by: how it was made. of: the id of the stage it was made from.
         parts: its Programs; of a linearization two, else one.
         called: whether a call of a function on the way runs it; else it is there to explain the one that is.
-        through: the id of the linearization that a gradient transposes. batch: how many elements vmap took at a time.
+        through: the id of the linearization that a gradient transposes. flat: the arguments of which the linear map of a
+            linearization takes a tangent that it does not read: a gradient with respect to them is zero.
+        batch: how many elements vmap took at a time.
         donated: the numbers of the inputs whose memory results may take. notes: what else a reader should know, sentences.
     """
 
@@ -71,6 +80,7 @@ class ProgramStage(NamedTuple):
     parts: tuple[Part, ...]
     called: bool = True
     through: str = ""
+    flat: tuple[str, ...] = ()
     batch: int | None = None
     donated: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -119,7 +129,8 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         by = str(one) if batch is None else f"{one}, {batch} at a time"
         id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
         part = Part(drop_dead_code(made.traced.program), made.paths)
-        found.append(ProgramStage(id, name, by, of, (part,), through=through, batch=batch))
+        flat = found[-1].flat if through else ()
+        found.append(ProgramStage(id, name, by, of, (part,), through=through, batch=batch, flat=flat))
         before = made
     part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
     donated: tuple[int, ...] = ()
@@ -195,5 +206,5 @@ def _explained(of: str, before: TracedCall, active: tuple[int, ...], found: Sequ
         Part(split.forward, paths, "values, and what is kept", own, residuals),
         Part(split.tangent, [*waiting, *tangents], "the linear map of tangents", [*kept, *moving]),
     )
-    id = _new_id("linearize", found)
-    return [*made, ProgramStage(id, "Linearized", "linearize", of, parts, False, notes=notes)]
+    id, flat = _new_id("linearize", found), [path.removeprefix("d ") for path in parts[1].unread if path in tangents]
+    return [*made, ProgramStage(id, "Linearized", "linearize", of, parts, False, flat=tuple(flat), notes=notes)]

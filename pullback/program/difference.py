@@ -34,7 +34,8 @@ class DiffRow(NamedTuple):
         what: of a changed one, in what: a tuple of names, "primitive", "operands", "types", "value" or parameters' names.
         before, after: it in each of the Programs, as text, in the names of the second; empty where it is not there.
         depth: how many equations hold the Program in which it is. id_before, id_after: the ids of equations.
-        source: the user's line of an equation; None where there is none.
+        source: the user's line of an equation, of one that is in both that in the second; None where there is none.
+        source_before: of one that is in both, that in the first.
 
     Example:
         >>> import pullback as pb
@@ -52,6 +53,7 @@ class DiffRow(NamedTuple):
     id_before: int | None = None
     id_after: int | None = None
     source: Source | None = None
+    source_before: Source | None = None
 
 
 class ProgramDiff:
@@ -215,15 +217,15 @@ def _near(rows: Sequence[DiffRow], context: int) -> list[bool]:
 
 def _row_lines(row: DiffRow, sources: bool) -> Iterator[tuple[str, str]]:
     indent = "    " * row.depth
-    comment = f"  # {row.source}" if sources and row.source is not None and row.kind != SAME else ""
+    comment, comment_before = [f"  # {one}" if sources and one is not None else "" for one in (row.source, row.source_before)]
     if row.kind == CHANGED and row.what == ("programs",):  # the rows that follow say in what
         yield " ", f"  {indent}{row.after}"
     elif row.kind == CHANGED:
-        yield "-", f"- {indent}{row.before}"
+        yield "-", f"- {indent}{row.before}{comment_before}"
         yield "+", f"+ {indent}{row.after}{comment}"
     else:
         mark = MARKS[row.kind]
-        yield mark, f"{mark} {indent}{row.after or row.before}{comment}"
+        yield mark, f"{mark} {indent}{row.after or row.before}{comment if row.kind != SAME else ''}"
 
 
 # ---- the rows ----------------------------------------------------------------------------------------------------------
@@ -321,7 +323,7 @@ class _Rows:
         kind = CHANGED if what else SAME if in_order else MOVED
         after = texts.equation(1, b)
         shown = texts.equation(0, a) if what else after, after
-        yield DiffRow(kind, "equation", what, *shown, depth, a.id, b.id, b.source)
+        yield DiffRow(kind, "equation", what, *shown, depth, a.id, b.id, b.source, a.source)
         for one, other in inner:
             key = id(one), id(other)
             if key not in self.seen and structure_of(one) is not structure_of(other):

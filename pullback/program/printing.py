@@ -133,10 +133,15 @@ def primitive_text(primitive: Primitive) -> str:
 
 
 def byte_size(count: int) -> str:
-    """A number of bytes for people: `4.0 kB`."""
+    """A number of bytes for people: `4.0 kB`.
+
+    Example:
+        >>> byte_size(999), byte_size(4000), byte_size(999_960)
+        ('999 B', '4.0 kB', '1.0 MB')
+    """
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+        if round(size, 1) < 1000 or unit == "GB":
             break
         size /= 1000
     return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"

@@ -61,6 +61,14 @@ class TestCommands:
         assert main(["memory", "model.py:loss", *TYPES, "--apply", "grad", "--json"]) == WELL
         assert json.loads(capsys.readouterr().out)["residuals"]
 
+    @pytest.mark.parametrize("view", ["operation", "line"])
+    def test_profile(self, view: str, capsys: pytest.CaptureFixture[str]) -> None:
+        options = ["--apply", "grad", "--values", "ones", "--runs", "2", "--by", view]
+        assert main(["profile", "model.py:loss", *TYPES, *options]) == WELL
+        arguments, title, heading, *rows = capsys.readouterr().out.splitlines()
+        assert arguments == "arguments: f32[64,10], f32[512,64], of ones" and "a call takes" in title
+        assert view in heading.split() and any(["model.py:5" in row for row in rows]) and "2 runs" in rows[-1]
+
     def test_in_colour(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["cost", "model.py:loss", *TYPES, "--color", "always", "--compile", "never"]) == WELL
         assert "\x1b[" in capsys.readouterr().out

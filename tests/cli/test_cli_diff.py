@@ -28,6 +28,14 @@ def one(x):
 
 def broken(w, x):
     return w["name"]
+
+
+def raised(x, n):
+    return x**n
+
+
+def squared(x):
+    return x * x
 """
 
 
@@ -43,13 +51,16 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
 
 TYPES = ["f32[3]", "f32[3]"]
 SHOWN: list[tuple[list[str], int, str]] = [
-    (["model.py:loss", "model.py:other", *TYPES], 0, r"- c:f32\[3\]:cpu\(0\) = sin a\n\+ c.* = cos a  # model.py:9"),
+    (["model.py:loss", "model.py:other", *TYPES], 0, r"- c:.* = sin a  # model.py:5.*\n\+ .* = cos a  # model.py:9"),
     (["model.py:loss", "model.py:other", *TYPES, "--exit-code"], 1, "1 changed, 2 alike"),
     (["model.py:loss", "model.py:loss", *TYPES, "--exit-code"], 0, "no difference"),
     (["loss.json", "model.py:loss", "--exit-code"], 0, "no difference"),
-    (["model.py:other", "loss.json", "--exit-code"], 1, "- .* = cos a\n.*= sin a"),
+    (["model.py:other", "loss.json", "--exit-code"], 1, "- .* = cos a  # model.py:9.*\n.*= sin a"),
     (["loss.json", "loss.json"], 0, "no difference"),
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grad"], 0, r"--- grad_loss"),
+    (["model.py:loss", "model.py:other", *TYPES, "--apply", "grad", "--argnums", "1"], 0, r"- .* = sin a  # .*\n\+ .* = cos a"),
+    (["model.py:loss", "model.py:other", "f32[3]", "f32[5,3]", "--apply", "vmap", "--in-axes", "(None, 0)"], 0, r"f32\[5,3\]"),
+    (["model.py:raised", "model.py:raised", "f32[3]", "--static", "n=2", "--exit-code"], 0, "no difference"),
     (["model.py:loss", "model.py:other", *TYPES, "--context", "0"], 0, "@@ 2 lines alike @@\n- "),
     (["model.py:loss", "model.py:other", *TYPES, "--all"], 0, r"\n  return "),
     (["model.py:loss", "model.py:other", *TYPES, "--color", "always"], 0, "\x1b\\[31m- "),
@@ -72,6 +83,9 @@ WRONG: list[tuple[list[str], str]] = [
     (["model.py:loss", "model.py:lost", *TYPES], "Did you mean 'loss'?"),
     (["loss.json", "model.py:one"], "2 types were given"),
     (["loss.json", "loss.json", "f32[3]"], "both of these are files of JSON"),
+    (["loss.json", "loss.json", "--static", "n=2"], "both of these are files of JSON"),
+    (["model.py:raised", "model.py:squared", "f32[3]", "--static", "n=2"], "--static names 'n', but the parameters are x"),
+    (["model.py:loss", "model.py:other", "f32[3]", "--apply", "grad"], "1 type was given"),
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grda"], "Did you mean 'grad'?"),
     (["model.py:loss", "model.py:other", *TYPES, "--context", "-1"], "--context takes a number of lines"),
 ]

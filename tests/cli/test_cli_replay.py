@@ -14,6 +14,7 @@ import pullback as pb
 from pullback.cli.replay import VALUES, example_arguments
 
 MODEL = """\
+import pullback as pb
 import pullback.numpy as pnp
 
 
@@ -28,6 +29,10 @@ def raises(x):
 
 def power(x, n):
     return x**n
+
+
+def drawn(keys):
+    return pb.vmap(lambda key: pb.random.normal(key, (3,)))(keys)
 """
 
 
@@ -52,13 +57,24 @@ def run(folder: pathlib.Path, *arguments: str, commands: str = "") -> subprocess
 
 ONE = ("model.py:loss", "f32[3]", "f32[3]")
 PRINTED: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
-    "values": (ONE, "", ["arguments: f32[3], f32[3], of normal numbers (seed 0)", "sin", "model.py:5", "result: "]),
+    "values": (ONE, "", ["arguments: f32[3], f32[3], of normal numbers (seed 0)", "sin", "model.py:6", "result: "]),
     "compared": ((*ONE, "--apply", "grad,jit", "--compare"), "", ["cos", "equations compared; all agree"]),
     "NaN": ((*ONE, "--nan", "--values", "zeros"), "", ["NaN made by mul", "safe = pnp.where(y > 0, y, 1.0)"]),
     "no NaN": ((*ONE, "--nan", "--infinity", "--values", "ones"), "", ["no NaN and no infinity"]),
-    "stopped": ((*ONE, "--stop", "model.py:5"), "p y.shape\nc\n", ["> ", "model.py(5)loss()", "(3,)", "result: "]),
-    "left": ((*ONE, "--stop", "5"), "q\n", ["model.py(5)loss()"]),
+    "stopped": ((*ONE, "--stop", "model.py:6"), "p y.shape\nc\n", ["> ", "model.py(6)loss()", "(3,)", "result: "]),
+    "left": ((*ONE, "--stop", "6"), "q\n", ["model.py(6)loss()"]),
     "limits": ((*ONE, "--limits=0,1", "--seed", "3"), "", ["caught outside 0 .. 1"]),
+    "argnums": (
+        (*ONE, "--apply", "grad", "--argnums", "(0,1)", "--values", "ones"),
+        "",
+        ["mul l b", "mul l a", "f32[3]:cpu(0), [0.29"],
+    ),
+    "a batch": (
+        ("model.py:loss", "f32[3]", "f32[4,3]", "--apply", "vmap", "--in-axes", "(None, 0)"),
+        "",
+        ["arguments: f32[3], f32[4,3]", "f32[4,3] = sin"],
+    ),
+    "a key": (("model.py:drawn", "key<fry>[2]"), "", ["arguments: key<fry>[2]", "f32[2,3]"]),
     "shown": (("model.py:power", "f32[2]", "--static", "n=3", "--show", "--values", "ones"), "", ["[1.0, 1.0]"]),
 }
 
@@ -72,9 +88,13 @@ def test_what_it_prints(folder: pathlib.Path, name: str) -> None:
 
 
 WRONG: dict[str, tuple[tuple[str, ...], list[str]]] = {
-    "a line": ((*ONE, "--stop", "99"), ["no operation comes from line 99", "model.py:5"]),
+    "a line": ((*ONE, "--stop", "99"), ["no operation comes from line 99", "model.py:6"]),
     "a seed": ((*ONE, "--seed", "x"), ["--seed takes a whole number"]),
     "limits": ((*ONE, "--limits", "1"), ["--limits takes two numbers"]),
+    "a minus": ((*ONE, "--limits", "-1,1"), ["a value that begins with - is written --limits=VALUE"]),
+    "axes": ((*ONE, "--apply", "vmap", "--in-axes", "x"), ["--in-axes takes an axis for all"]),
+    "a key": (("model.py:drawn", "key<fly>[2]"), ["'key<fly>' is no type. Did you mean 'key<fry>'?"]),
+    "a key's shape": (("model.py:drawn", "key<fry>"), ["A single key is key<fry>[]."]),
     "values": ((*ONE, "--values", "twos"), ["invalid choice: 'twos'"]),
     "NaN and more": ((*ONE, "--nan", "--compare"), ["--nan goes without"]),
     "infinity alone": ((*ONE, "--infinity"), ["--infinity goes with --nan"]),

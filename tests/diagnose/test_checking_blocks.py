@@ -596,6 +596,12 @@ UNUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str | None]] = {
     "grad": (pb.grad(lambda p: p["w"] * 2.0), ({"w": 1.0, "b": 2.0},), "argument p['b']"),
     "value_and_grad": (pb.value_and_grad(lambda x, y: x * 2.0, (0, 1)), (1.0, 2.0), "argument y"),
     "grad by floor": (pb.grad(lambda x, y: x * pb.stop_gradient(y), (0, 1)), (1.0, 2.0), "argument y"),
+    "grad of a count": (
+        pb.grad(lambda x: (x > 0.0) * 1.0),
+        (1.0,),
+        "comparisons, indices, integers, rounding and stop_gradient",
+    ),
+    "grad by another argument": (pb.grad(lambda x, y: x * 2.0), (1.0, 2.0), None),
     "nothing": (pb.jit(lambda: 1.0), (), None),
     "an empty tree": (pb.jit(lambda x, t: x), (1.0, ()), None),
 }
