@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array
+from pullback.core.brief import counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import make_public
@@ -68,7 +69,7 @@ class _Restore:
         vector, size = operand(vector, "ravel_pytree's function"), sum([type.size for type in types])
         if vector.type.shape != (size,):
             raise ShapeError(
-                f"ravel_pytree's function takes a vector of {size} elements, but got {vector.type}.{at_user_line()}"
+                f"ravel_pytree's function takes a vector of {counted(size, 'element')}, but got {vector.type}.{at_user_line()}"
             )
         if dtype is not None and vector.type.dtype is not dtype:
             raise DtypeError(

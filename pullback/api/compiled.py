@@ -25,6 +25,7 @@ from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentError
 from pullback.core.lazy import lazy_module
@@ -106,7 +107,9 @@ class Jitted(NativeCallable):
         self._donate_numbers, self._donate_names = chosen_arguments(fun, donate_argnums, donate_argnames, "jit's donate")
         both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
         if both:
-            raise StaticArgumentError(f"jit cannot donate {both[0]!r} of {describe(fun)}, which is static. Choose one of both.")
+            raise StaticArgumentError(
+                f"jit cannot donate {brief(both[0])} of {describe(fun)}, which is static. Choose one of both."
+            )
         self._trees_taken = kind_of(fun, self._trees_taken)
         self._options = options
         self._explain_misses = explain_misses
@@ -444,7 +447,9 @@ class Jitted(NativeCallable):
         """
         try:
             if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
-                raise ValueError(f"block_until_compiled waits for a number of seconds that is not negative, not {timeout!r}.")
+                raise ValueError(
+                    f"block_until_compiled waits for a number of seconds that is not negative, not {brief(timeout)}."
+                )
             until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
             seen = [*self._signatures.values()]  # a copy: other threads may add to them
             waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
@@ -662,4 +667,4 @@ def _refuse(instead: str, **given: object) -> None:
     """Raise NotImplementedError for arguments of JAX's that are not None, saying what there is instead."""
     for name, value in given.items():
         if value is not None:
-            raise NotImplementedError(f"jit takes no {name}, but got {value!r}. It {instead}.")
+            raise NotImplementedError(f"jit takes no {name}, but got {brief(value)}. It {instead}.")

@@ -28,6 +28,7 @@ from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
@@ -618,7 +619,7 @@ def _value_and_backward(fun: Function, args: Sequence[Any], kwargs: dict[str, An
     if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[1]):
         raise StructureError(
             f"custom_gradient needs a function that returns a pair, its output and a function of the output's cotangent, but"
-            f" {describe(fun)} returned {returned!r}."
+            f" {describe(fun)} returned {brief(returned)}."
         )
     return returned
 

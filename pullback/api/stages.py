@@ -13,6 +13,7 @@ from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
 from pullback.control.call import bind_call
 from pullback.core.array import PlacedArray, ShardedArray, host_of
+from pullback.core.brief import brief
 from pullback.core.bundles import pack
 from pullback.core.errors import (
     DeviceError,
@@ -42,7 +43,7 @@ def flags_of(what: str, compiler_options: Mapping[str, Any] | None) -> tuple[tup
     given = {} if compiler_options is None else compiler_options
     if not isinstance(given, Mapping) or not all([isinstance(name, str) for name in given]):
         raise TypeError(
-            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {given!r}."
+            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {brief(given)}."
         )
     return tuple(sorted(given.items()))
 
@@ -221,7 +222,7 @@ class Lowered(_AheadOfTime):
         """
         if dialect not in (None, "stablehlo", "hlo"):
             raise ValueError(
-                f"as_text gives 'stablehlo' or 'hlo', not {dialect!r}. HLO as XLA optimizes it is .compile().as_text()."
+                f"as_text gives 'stablehlo' or 'hlo', not {brief(dialect)}. HLO as XLA optimizes it is .compile().as_text()."
             )
         text = lower_to_text(self.program, self._signature.options, self._signature.donated, name_stack if debug_info else None)
         return jaxlib().hlo(text) if dialect == "hlo" else text

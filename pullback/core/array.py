@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import (
     NO_NUMBERS,
@@ -616,7 +617,7 @@ def as_array(value: Any) -> Array:
     converter = find_converter(type(value))
     if converter is None:
         raise LeafError(
-            f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
+            f"Expected an array or a number, but got {brief(value)} of type {type(value).__name__}."
             " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
     found: Array = converter(value)  # or a tracer, of what holds one

@@ -17,6 +17,7 @@ import numpy as np
 from pullback.core.absent import absent
 from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
+from pullback.core.error_pages import Explained
 from pullback.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -380,13 +381,20 @@ class WholeTraceback(Exception):
 def trim(error: BaseException) -> BaseException:
     """Take our frames out of the traceback of `error`, and of those that caused it; the user's own stay, in order.
 
-    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all.
+    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all, and no
+    error of ours without one that was its cause.
     """
-    shown = shown_frames()
+    _show(error, shown_frames())
+    return error
+
+
+def _show(error: BaseException, shown: str) -> None:
+    """Let the traceback of an error that leaves for the user's program show this much of ours, one of `SHOWN`."""
     if shown == "all":
-        return error
+        return
     if shown == "caused" and isinstance(error, Exception):
-        return _with_the_whole(error)
+        _add_the_whole(error)
+        return
     if shown == "noted" and isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     seen: set[int] = set()
@@ -397,11 +405,12 @@ def trim(error: BaseException) -> BaseException:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
+        if isinstance(link.__cause__, Explained) and _users_frames(link.__cause__.__traceback__) is None:
+            link.__cause__ = None  # by which its context is suppressed too
         occasion = link.__context__
         if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
         link = link.__cause__ or (None if link.__suppress_context__ else occasion)
-    return error
 
 
 def _mark(step: TracebackType | None) -> None:
@@ -411,8 +420,8 @@ def _mark(step: TracebackType | None) -> None:
         step = step.tb_next
 
 
-def _with_the_whole(error: Exception) -> Exception:
-    """The error without our frames, and the whole as its cause: the one that it has already, if it came from further inside."""
+def _add_the_whole(error: Exception) -> None:
+    """Take our frames out, and make the whole the error's cause, the one that it has already if it came from further inside."""
     whole, steps, step = error.__cause__, [], error.__traceback__
     if not isinstance(whole, WholeTraceback):
         whole = WholeTraceback("The error that follows, with pullback's own frames:")
@@ -424,7 +433,6 @@ def _with_the_whole(error: Exception) -> Exception:
         step = step.tb_next
     whole.__traceback__ = _rebuilt(steps, whole.__traceback__)
     error.__traceback__ = whole.shown = _users_frames(error.__traceback__)
-    return error
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:

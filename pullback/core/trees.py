@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.core.array import PLACED, Array, find_converter
+from pullback.core.brief import brief
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module, uninterrupted
@@ -264,7 +265,7 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
         where = path()
         field = f"{FIELD_AS_STATIC}, " if is_attribute(where) else ""
         raise LeafError(
-            f"{where} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
+            f"{where} is {brief(leaf)} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
             f" that pullback knows. Convert it (pb.numpy.asarray), {field}register its class (pb.tree.register_node),"
             f" or {keep_out}.{at_user_line()}"
         )

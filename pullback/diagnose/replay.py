@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
+from pullback.core.brief import brief
 from pullback.core.source import api_boundary
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
@@ -151,10 +152,10 @@ def replay(
     """
     check_flags("replay", show=show, compare=compare)
     if watch is not None and not callable(watch):
-        raise TypeError(f"replay's watch takes a function of an equation and its values, not {watch!r}.")
+        raise TypeError(f"replay's watch takes a function of an equation and its values, not {brief(watch)}.")
     bounds = None if limits is None else _limits(limits)
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and tolerance >= 0):
-        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {tolerance!r}.")
+        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {brief(tolerance)}.")
     call = staged("replay", apply_transformations(fun, apply), args, kwargs)
     visitor: Visitor
     visitor = recording = Recording(print if show else None, watch, bounds)
@@ -175,4 +176,4 @@ def _limits(limits: Any) -> tuple[float, float]:
         low, high = limits
         if low <= high:
             return low, high
-    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {limits!r}.")
+    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {brief(limits)}.")

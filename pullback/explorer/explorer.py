@@ -13,6 +13,7 @@ from typing import Any, TextIO
 from pullback.api.applied import Apply, transformations
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.bars import print_lines
+from pullback.core.brief import brief
 from pullback.core.errors import PullbackError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import api_boundary, name_of
@@ -219,7 +220,7 @@ def explore(
     check_callable(fun, "explore")
     check_flags("explore", compile=compile, values=values, profile=profile, watch=watch)
     if title is not None and not isinstance(title, str):
-        raise TypeError(f"explore's title must be a string, but got {title!r}.")
+        raise TypeError(f"explore's title must be a string, but got {brief(title)}.")
     if watch:
         return _watched(fun, args, kwargs, apply=apply, compile=compile, values=values, profile=profile, title=title)
     name = name_of(fun)

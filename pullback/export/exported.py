@@ -10,6 +10,7 @@ from typing import Any
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_vjp
 from pullback.api.functions import check_flags
+from pullback.core.brief import brief
 from pullback.core.bundles import pack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
@@ -275,7 +276,7 @@ class Exported(Keyed):
             [3. 3. 3. 3.]:f32[4]:cpu(0)
         """
         if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
-            raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
+            raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {brief(vjp_order)}.")
         check_flags("serialize", program=program)
         try:
             trees = {"in_tree": tree_data(self.in_tree, "its arguments"), "out_tree": tree_data(self.out_tree, "its result")}

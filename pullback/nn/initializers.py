@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.source import at_user_line, make_public
@@ -262,7 +263,7 @@ def variance_scaling(
     for what, given, known in (("mode", mode, _MODES), ("distribution", distribution, {name for name, _ in _DRAWN})):
         if given not in known:
             raise ValueError(
-                f"variance_scaling takes a {what} among {', '.join(sorted(known))}, not {given!r}.{at_user_line()}"
+                f"variance_scaling takes a {what} among {', '.join(sorted(known))}, not {brief(given)}.{at_user_line()}"
             )
 
     def make(key: Any, shape: Shape, dtype: Any) -> Array:

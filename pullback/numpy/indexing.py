@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, find_converter, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
 from pullback.core.errors import IndexDtypeError, NonConcreteBooleanIndexError, TracerIntegerConversionError
 from pullback.core.modes import current_mode
@@ -202,7 +203,7 @@ def refuse_list(index: Any) -> None:
     """Refuse a list as an index, where the mode says so."""
     if isinstance(index, (list, range)) and not current_mode().lists:
         raise TypeError(
-            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {index!r}, by"
+            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {brief(index)}, by"
             f" asarray or by tuple.{at_user_line()}"
         )
 
@@ -233,7 +234,9 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
                 f" Convert it with .astype(int).{at_user_line()}"
             )
         return signed(value)
-    raise IndexDtypeError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
+    raise IndexDtypeError(
+        f"An array is indexed with integers, bools, slices, None and ..., not {brief(entry)}.{at_user_line()}"
+    )
 
 
 def _span(entry: slice, size: int) -> Span:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.lazy import lazy_module
@@ -594,7 +595,7 @@ def _with_letters(*given: Any) -> tuple[str, tuple[Any, ...]]:
     except (TypeError, ValueError, IndexError):
         raise TypeError(
             "einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b), or each array followed by the list"
-            f" of its axes; got {given[0]!r} first.{at_user_line()}"
+            f" of its axes; got {brief(given[0])} first.{at_user_line()}"
         ) from None
     return found
 
@@ -623,7 +624,7 @@ def _contraction(subscripts: str, operands: Sequence[Shape], optimize: Any) -> A
         raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {reason}.{at_user_line()}") from None
     except (TypeError, KeyError):
         raise ValueError(
-            f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"
+            f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {brief(optimize)}.{at_user_line()}"
         ) from None
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from pullback import numpy as pnp
 from pullback import random
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
 from pullback.numpy.promotion import at_user_line, refuse_complex, to_common_dtype, to_inexact
@@ -575,6 +576,6 @@ def _axes(seq: str, sizes: tuple[int, ...]) -> tuple[list[int], bool]:
     if not known or any(one == other for one, other in itertools.pairwise(seq)):
         raise ValueError(
             f"Euler angles have {' or '.join(map(str, sizes))} axes, given by letters of 'xyz' or of 'XYZ', none twice in a"
-            f" row; but seq is {seq!r}.{at_user_line()}"
+            f" row; but seq is {brief(seq)}.{at_user_line()}"
         )
     return ["xyz".index(letter) for letter in seq.lower()], seq.isupper()
