@@ -22,7 +22,7 @@ from pullback.core.array import Array
 from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
 from pullback.core.errors import DtypeError
-from pullback.core.source import api_boundary, make_public, named_after
+from pullback.core.source import api_boundary, api_class, make_public, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
@@ -46,6 +46,7 @@ class _Run:
         self.code = 0
 
 
+@api_class
 class Error:
     """Whether a check failed, and which one: a container of a number, 0 where none did.
 

@@ -10,7 +10,7 @@ from pullback.core.array import Array
 from pullback.core.brief import counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.source import make_public
+from pullback.core.source import api_class, make_public
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ArrayType
 from pullback.numpy.complexes import real
@@ -52,6 +52,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     return vector, _Restore(structure, types, vector.type.dtype if mixed else None)
 
 
+@api_class
 class _Restore:
     """A vector as a tree of arrays. Those that make the same trees are equal: static arguments of jit may be."""
 

@@ -15,7 +15,7 @@ from pullback.api.devices import devices
 from pullback.api.functions import check_callable
 from pullback.core.brief import brief
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, make_public, name_of
+from pullback.core.source import api_boundary, api_class, make_public, name_of
 from pullback.engine.backend import Backend, backend
 from pullback.engine.jaxlib import profiler, running_profiler
 from pullback.engine.place import current_default_device
@@ -154,6 +154,7 @@ def trace(log_dir: str | os.PathLike[str], *, python_frames: bool = True, host_l
         stop_trace()
 
 
+@api_class
 class TraceAnnotation(contextlib.ContextDecorator):
     """Names what happens in a `with` block, or in a function that it decorates, in the traces that are running.
 
@@ -187,6 +188,7 @@ class TraceAnnotation(contextlib.ContextDecorator):
             opened.__exit__(*error)
 
 
+@api_class
 class StepTraceAnnotation(TraceAnnotation):
     """Names a step of a training loop, so that XProf shows its time step by step.
 

@@ -107,9 +107,7 @@ class Jitted(NativeCallable):
         self._donate_numbers, self._donate_names = chosen_arguments(fun, donate_argnums, donate_argnames, "jit's donate")
         both = [*{*self._static_numbers} & {*self._donate_numbers}, *self._static_names & self._donate_names]
         if both:
-            raise StaticArgumentError(
-                f"jit cannot donate {brief(both[0])} of {describe(fun)}, which is static. Choose one of both."
-            )
+            raise StaticArgumentError(f"jit cannot donate {both[0]!r} of {describe(fun)}, which is static. Choose one of both.")
         self._trees_taken = kind_of(fun, self._trees_taken)
         self._options = options
         self._explain_misses = explain_misses
@@ -370,6 +368,7 @@ class Jitted(NativeCallable):
             trim(error)
             raise
 
+    @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays.
 
@@ -386,6 +385,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).lower()
 
+    @api_boundary
     def explain(self, /, *args: Any, **kwargs: Any) -> Choice:
         """Who runs the function for arguments like these, machine code of pullback's own or XLA, and why.
 
@@ -423,6 +423,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).out_info
 
+    @api_boundary
     def block_until_compiled(self, timeout: float | None = None) -> None:
         """With `tiered=True`: have the best executable of every signature that was called compiled now, and wait until the next
         call runs it. Without, all of them are the best.
@@ -445,23 +446,17 @@ class Jitted(NativeCallable):
             >>> bool((f(x) == before).all())
             True
         """
-        try:
-            if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
-                raise ValueError(
-                    f"block_until_compiled waits for a number of seconds that is not negative, not {brief(timeout)}."
-                )
-            until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
-            seen = [*self._signatures.values()]  # a copy: other threads may add to them
-            waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
-            for _, tiered in waiting:
-                tiered.begin()
-            for signature, tiered in waiting:
-                if not tiered.wait(until):
-                    raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s. Give it more.")
-                signature.compile()
-        except BaseException as error:
-            trim(error)
-            raise
+        if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
+            raise ValueError(f"block_until_compiled waits for a number of seconds, 0 or more, not {brief(timeout)}.")
+        until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
+        seen = [*self._signatures.values()]  # a copy: other threads may add to them
+        waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
+        for _, tiered in waiting:
+            tiered.begin()
+        for signature, tiered in waiting:
+            if not tiered.wait(until):
+                raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s. Give it more.")
+            signature.compile()
 
     def clear_cache(self) -> None:
         """Forget every signature and its executable.

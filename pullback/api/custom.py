@@ -92,6 +92,7 @@ class CustomFunction:
 
     # ---- giving it rules ----
 
+    @api_boundary
     def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
         """Give the function a rule for forward mode (jvp, jacfwd), which reverse mode uses too if there is no other.
 
@@ -121,6 +122,7 @@ class CustomFunction:
         self._define(jvp=jvp, jvp_symbolic=symbolic_zeros, jvps=None)
         return jvp
 
+    @api_boundary
     def defjvps(self, *jvps: Function | None) -> None:
         """Give the function a rule for forward mode, argument by argument.
 
@@ -142,6 +144,7 @@ class CustomFunction:
                 check_callable(jvp, "defjvps")
         self._define(jvp=None, jvp_symbolic=False, jvps=tuple(jvps))
 
+    @api_boundary
     def defvjp(self, fwd: Function, bwd: Function, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Give the function a rule for reverse mode (grad, vjp, jacrev).
 
@@ -166,6 +169,7 @@ class CustomFunction:
         check_callable(bwd, "defvjp")
         self._define(fwd=fwd, bwd=bwd, vjp_symbolic=symbolic_zeros)
 
+    @api_boundary
     def def_vmap(self, rule: Function) -> Function:
         """Give the function a rule for vmap.
 
@@ -663,6 +667,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
     others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]
 
+    @api_boundary
     def converted(*args_and_values: Any) -> Any:
         split = len(args_and_values) - len(values)
         args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])

@@ -24,7 +24,7 @@ from pullback.core.errors import (
     StaticArgumentError,
     StructureError,
 )
-from pullback.core.source import describe
+from pullback.core.source import api_class, describe
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.tree_forms import tree_data
 from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
@@ -154,6 +154,7 @@ class _AheadOfTime:
         return f"<{type(self).__name__.lower()} {describe(self._fun)}>"
 
 
+@api_class
 class Traced(_AheadOfTime):
     """A function traced for one signature.
 
@@ -193,6 +194,7 @@ class Traced(_AheadOfTime):
         return lowered
 
 
+@api_class
 class Lowered(_AheadOfTime):
     """A function lowered for one signature: its StableHLO, not compiled yet.
 
@@ -278,6 +280,7 @@ def numbered_run(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]
     return lambda: executable(leaves), text
 
 
+@api_class
 class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 

@@ -33,7 +33,7 @@ from pullback.core.dtypes import (
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_numbers
-from pullback.core.source import at_user_line
+from pullback.core.source import api_boundary, at_user_line
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -174,6 +174,7 @@ class Array(ArrayMethods):
             self._host = host
         return host.view()
 
+    @api_boundary
     def view(self, dtype: DTypeLike = None) -> Any:
         """The values as a read-only NumPy array, without a copy; or, with a dtype, their bits read as an Array of that.
 

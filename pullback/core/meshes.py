@@ -15,10 +15,12 @@ from pullback.core.devices import Device
 from pullback.core.errors import ShardingError
 from pullback.core.interned import Interned
 from pullback.core.modes import current_mode, overriding
+from pullback.core.source import api_class
 
 Names = tuple[str, ...]
 
 
+@api_class
 class AbstractMesh:
     """The names and sizes of a mesh's axes, without devices: enough to trace, to print and to plan with.
 
@@ -129,6 +131,7 @@ class AbstractMesh:
         return f"{type(self).__name__}({axes})"
 
 
+@api_class
 class Mesh(AbstractMesh):
     """Devices in an array whose axes have names.
 
@@ -243,6 +246,7 @@ def get_mesh() -> AbstractMesh:
     return current_mesh() or AbstractMesh()
 
 
+@api_class
 class set_mesh:
     """Let specs that name no mesh mean this one: from here on in this thread, or inside the `with` block.
 

@@ -17,7 +17,7 @@ import numpy as np
 from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
 from pullback.core.context import Inherited
-from pullback.core.source import warn
+from pullback.core.source import api_class, warn
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "bits": (32, 64),
@@ -206,6 +206,7 @@ def narrowing() -> AbstractContextManager[None]:
 _LATER = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # flags of functions that a call does not run
 
 
+@api_class
 class Block(ContextDecorator):
     """Overrides of the mode that users write: they hold inside the `with` block, or the decorated function, in this thread.
 
@@ -256,6 +257,7 @@ class Block(ContextDecorator):
         return f"{type(self).__name__}({self._value!r})"
 
 
+@api_class
 class default_bits(Block):
     """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
     128). As a statement by itself it does nothing, and warns.

@@ -13,6 +13,7 @@ from pullback.core.devices import Device
 from pullback.core.errors import AxisUsedTwice, NotLocal, ShardingError, UnevenShard, UnknownAxis
 from pullback.core.interned import Interned
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
+from pullback.core.source import api_class
 from pullback.core.types import ArrayType
 
 Index = tuple[slice, ...]
@@ -48,6 +49,7 @@ def _entry(part: Any) -> Any:
     )
 
 
+@api_class
 class PartitionSpec(tuple[Any, ...]):
     """For each axis of an array the mesh axes along which it is divided: a name, a tuple of names (the first changes slowest),
     or None. Axes that it does not reach are not divided; so `P("data")` and `P("data", None)` are equal.
@@ -365,6 +367,7 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding({self.place})"
 
 
+@api_class
 class NamedSharding(Sharding):
     """On the devices of a mesh, divided as a spec says. Two of the same mesh and an equal spec are one object.
 

@@ -27,6 +27,7 @@ else:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
@@ -462,8 +463,24 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
-    boundary.is_boundary = True  # type: ignore[attr-defined]
+    boundary.is_boundary = boundary  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
+
+
+def is_boundary(function: Callable[..., Any]) -> bool:
+    """Whether a function is an `api_boundary`, or trims its errors itself, and not only has a copy of the mark of one that does
+    (`functools.wraps`)."""
+    return getattr(function, "is_boundary", None) is function
+
+
+def api_class(cls: C) -> C:
+    """Mark a class that users make and call: each of its own methods, `__init__` and operators too, is an `api_boundary`."""
+    for name, found in list(vars(cls).items()):
+        if isinstance(found, FunctionType) and not is_boundary(found):
+            setattr(cls, name, api_boundary(found))
+        elif isinstance(found, (classmethod, staticmethod)):
+            setattr(cls, name, type(found)(api_boundary(found.__func__)))
+    return cls
 
 
 def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
@@ -474,7 +491,7 @@ def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
     made: dict[Any, Any] = {}
     for name in names:
         found = functions.get(name)
-        if isinstance(found, FunctionType) and not getattr(found, "is_boundary", False):
+        if isinstance(found, FunctionType) and not is_boundary(found):
             functions[name] = boundary = made.setdefault(found, api_boundary(found))
             if "__name__" in functions:
                 boundary.__module__, boundary.__qualname__ = functions["__name__"], name

@@ -150,6 +150,8 @@ def register_node(
             return (found[0], as_it_is_now(found[1]), *found[2:])
         return found
 
+    if any(cls is known for known, *_ in (*_nodes, *_waiting)):
+        raise ValueError(f"{cls.__qualname__} is registered as a container already. Register each class once.{at_user_line()}")
     node = cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children)
     register_as_it_is(*node)
     _nodes.append(node)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
 from pullback.core.modes import Block, current_mode, overriding
-from pullback.core.source import forget_callers
+from pullback.core.source import api_class, forget_callers
 from pullback.diagnose.checks import ERRORS, Checks
 from pullback.diagnose.watching import Watcher
 from pullback.random.keys import UsedKeys, used_keys
@@ -26,6 +26,7 @@ _entered: ContextVar[tuple[ExitStack, ...]] = ContextVar("pullback_checking_ente
 Choice = bool | str | None
 
 
+@api_class
 class checking(Block):
     """Tell of mistakes that compute something all the same, inside the `with` block, or the decorated function, in this thread.
 

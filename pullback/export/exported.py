@@ -328,9 +328,13 @@ def _on_trees(function: Exported) -> Callable[..., Any]:
     """What calls an exported function with arguments as users pass them."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = array_leaves((args, kwargs), lambda: "(args, kwargs)")
-        types = ([leaf.type for leaf in leaves], function.in_types) if structure == function.in_tree else ((), ())
-        check_like(structure, function.in_tree, "(args, kwargs)", "it was exported for", says, types)
+        leaves: list[Any] = []
+        for name, given, taken in zip(("args", "kwargs"), (args, kwargs), function.in_tree.children(), strict=True):
+            found, structure = array_leaves(given, lambda: name)
+            wanted = function.in_types[len(leaves) : len(leaves) + taken.num_leaves]
+            types = ([leaf.type for leaf in found], wanted) if structure == taken else ((), ())
+            check_like(structure, taken, name, "it was exported for", says, types)
+            leaves += found
         return unflatten(function.out_tree, function.run(*leaves))
 
     def says(where: str) -> str:

@@ -593,7 +593,7 @@ def dynamic_slice(
     return dynamic.dynamic_slice(
         x,
         *_starts(x, start_indices, "dynamic_slice", allow_negative_indices),
-        slice_sizes=tuple(map(operator.index, slice_sizes)),
+        slice_sizes=creation.checked_shape(tuple(slice_sizes), "dynamic_slice"),
     )
 
 

@@ -16,6 +16,7 @@ from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.modes import current_mode
+from pullback.core.source import api_class
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, multiply, remainder
@@ -73,6 +74,7 @@ class Written(Named):
 s_, index_exp = Written("s_"), Written("index_exp")
 
 
+@api_class
 class Grid(Named):
     """`mgrid` and `ogrid`: a grid by a slice for each axis, in which an imaginary step counts the points between both ends.
 
@@ -112,6 +114,7 @@ class Grid(Named):
 mgrid, ogrid = Grid("mgrid", False), Grid("ogrid", True)
 
 
+@api_class
 class Joined(Named):
     """`r_` and `c_`: arrays, numbers and slices (as in `mgrid`) joined, along the first axis or as columns.
 

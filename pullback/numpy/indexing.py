@@ -243,10 +243,12 @@ def _span(entry: slice, size: int) -> Span:
     try:
         start, stop, step = entry.indices(size)
     except (TypeError, TracerIntegerConversionError) as error:
-        if any(isinstance(part, Tracer) for part in (entry.start, entry.stop, entry.step)):
+        if traced := [part for part in (entry.start, entry.stop, entry.step) if isinstance(part, Tracer)]:
+            made = f" ({where})" if (where := traced[0].where()) else ""
             raise TracerIntegerConversionError(
-                "A slice has traced bounds, so its length is not known. If the length is static, use"
-                f" pb.lax.dynamic_slice_in_dim(x, start, length).{at_user_line()}"
+                f"A slice has a traced bound, of type {traced[0].type}{made} in {traced[0].owner.describe()}, so its length is"
+                " not known. If the length is static, use pb.lax.dynamic_slice_in_dim(x, start, length); or"
+                f" {traced[0].cure()}.{at_user_line()}"
             ) from None
         raise IndexError(f"A slice takes integers as bounds: {error}.{at_user_line()}") from None
     return Span(start, step, len(range(start, stop, step)))

@@ -17,7 +17,7 @@ import numpy as np
 
 from pullback.core import array as arrays
 from pullback.core.array import Array, later_buffer
-from pullback.core.brief import brief, counted
+from pullback.core.brief import brief
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
@@ -668,16 +668,15 @@ def _only_element(x: Any, what: str) -> Any:
 
 
 def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -> Array:
-    type = ArrayType(shape, dtype_name, weak)
-    return Array(type, np.frombuffer(data, type.dtype).reshape(shape).copy())
+    return Array(type := ArrayType(shape, dtype_name, weak), np.frombuffer(data, type.dtype).reshape(shape).copy())
 
 
 class _OfArrays:
     def __bool__(self: Any) -> bool:
         if self.type.size != 1:
             raise ValueError(
-                f"The truth of an array of {counted(self.type.size, 'element')} ({self.type}) is not defined: use .any() or"
-                f" .all().{at_user_line()}"
+                f"The truth of an array of {self.type.size} elements ({self.type}) is not defined: use .any() or .all()."
+                f"{at_user_line()}"
             )
         return bool(self.view())
 

@@ -95,8 +95,9 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
         raise _mismatch("matmul", a, b, "a 0-d operand is no matrix; multiply with *")
     k_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[k_axis]:
+        which = "the only one" if y.ndim == 1 else "the last but one"
         raise _mismatch(
-            "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but that of the second {y.shape[k_axis]}"
+            "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but {which} of the second {y.shape[k_axis]}"
         )
     if y.ndim <= 2:  # (..., n, k) by one matrix: no batch axes are needed
         return contract(a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)

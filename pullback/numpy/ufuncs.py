@@ -15,7 +15,7 @@ from pullback.core.array import ArrayLike
 from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DTypeLike, default_dtype, requested
 from pullback.core.errors import ShapeError
-from pullback.core.source import api_boundary, innermost
+from pullback.core.source import api_boundary, api_class, innermost
 from pullback.core.types import Shape
 from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -55,6 +55,7 @@ class _Universal(type):
         return super().__instancecheck__(instance) or (isinstance(instance, FunctionType) and hasattr(instance, "reduceat"))
 
 
+@api_class
 class ufunc(metaclass=_Universal):
     """A function of numbers, applied to each element of arrays, with NumPy's methods: `reduce`, `accumulate`, `outer`, ...
 

@@ -23,6 +23,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_class
 from pullback.numpy.promotion import at_user_line, refuse_complex, to_common_dtype, to_inexact
 
 __all__ = ["Rotation", "Slerp"]
@@ -30,6 +31,7 @@ __all__ = ["Rotation", "Slerp"]
 _SMALL = 1e-4  # squares of angles below which functions of them are their Taylor polynomials, so that derivatives exist at 0
 
 
+@api_class
 class Rotation(NamedTuple):
     """Rotations of space: one, or an array of them. It is a tree: of its quaternions.
 
@@ -467,6 +469,7 @@ class Rotation(NamedTuple):
         return self.quat.shape[0]
 
 
+@api_class
 class Slerp(NamedTuple):
     """Rotations between those at known times: about one axis, and as fast as it takes, from each to the next. It is a tree.
 

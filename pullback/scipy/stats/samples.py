@@ -11,6 +11,7 @@ from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
 from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_class
 from pullback.core.trees import register_node
 from pullback.lax.linalg import cholesky, triangular_solve
 from pullback.nn.normalizing import logsumexp
@@ -168,6 +169,7 @@ def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "pr
     return spread / sqrt(known)
 
 
+@api_class
 class gaussian_kde:
     """A kernel density estimate: the mean of normal densities around the points of a sample.
 
