@@ -14,6 +14,9 @@ import pytest
 # each other, with all their might, since each core has a worker of pytest-xdist's already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import rendered
+
+from pullback.core import source
 from pullback.program.checking import check_program
 from pullback.program.program import Program
 
@@ -34,6 +37,25 @@ def every_program_keeps_the_rules() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Program, "__init__", checked)
         yield
+
+
+reader = rendered.Reader()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_error_is_read() -> Iterator[None]:
+    """Whatever error pullback raises in a test is held to the rules of messages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_show", reader)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test fails in which an error breaks one of those rules."""
+    yield
+    if wrong := reader.take():
+        pytest.fail("\n".join(wrong), pytrace=False)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,6 +10,7 @@ from pullback.analysis.compiled import compiled_figures, in_words, traced
 from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.functions import Function, check_callable, check_flags
+from pullback.core.brief import brief
 from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary
 from pullback.core.types import ArrayType
@@ -146,7 +147,7 @@ class CostTable(Shown):
             [('primal', 1), ('residual', 2), ('cotangent', 1)]
         """
         if view not in VIEWS:
-            raise ValueError(f"CostTable.by takes one of {', '.join(map(repr, VIEWS))}, but got {view!r}.")
+            raise ValueError(f"CostTable.by takes one of {', '.join(map(repr, VIEWS))}, but got {brief(view)}.")
         return type(self)(self.program, self.equations, self.compiled, self._why, view)
 
     @property

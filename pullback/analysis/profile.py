@@ -19,6 +19,7 @@ from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
 from pullback.api.traced import call_paths
+from pullback.core.brief import brief
 from pullback.core.errors import LeafError
 from pullback.core.source import Source, api_boundary
 from pullback.core.tracing import Tracer
@@ -136,7 +137,7 @@ class Profile(Shown):
             ['mul']
         """
         if view not in VIEWS:
-            raise ValueError(f"Profile.by takes one of {', '.join(map(repr, VIEWS))}, but got {view!r}.")
+            raise ValueError(f"Profile.by takes one of {', '.join(map(repr, VIEWS))}, but got {brief(view)}.")
         return type(self)(self.program, self.total, self.by_jit, self._measured, self._notes, view)
 
     @property
@@ -423,7 +424,7 @@ def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = Fa
     check_callable(fun, "profile")
     check_flags("profile", alone=alone)
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, INTEGERS) or runs < 1):
-        raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {runs!r}.")
+        raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {brief(runs)}.")
     trees = kind_of(fun)
     for i, leaf in enumerate(trees.flatten((args, kwargs))[0]):
         if isinstance(leaf, (ArrayType, ShapeDtypeStruct, Tracer)):

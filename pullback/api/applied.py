@@ -24,6 +24,7 @@ from pullback.api.memory import checkpoint
 from pullback.api.traced import TracedCall, check_closed, traced_call, with_placeholders
 from pullback.core.array import Array, find_converter
 from pullback.core.axes import axis_sizes
+from pullback.core.brief import brief, counted
 from pullback.core.lazy import lazy_module
 from pullback.core.refs import Ref
 from pullback.core.source import describe, name_of
@@ -124,7 +125,7 @@ def transformations(apply: Apply, defaults: Mapping[str, Options] | None = None)
         return [Applied(name_of(apply), apply)]
     raise TypeError(
         'apply takes transformations as text, as in "grad,vmap", or a list of functions that transform a function, but got'
-        f" {apply!r} of type {type(apply).__name__}."
+        f" {brief(apply)} of type {type(apply).__name__}."
     )
 
 
@@ -156,7 +157,7 @@ def apply_transformations(function: Function, apply: Apply) -> Function:
 def _applied(one: Applied, function: Function) -> Function:
     made = one(function)
     if not callable(made):
-        raise TypeError(f"apply: {one.name} must return a function, but returned {made!r} of type {type(made).__name__}.")
+        raise TypeError(f"apply: {one.name} must return a function, but returned {brief(made)} of type {type(made).__name__}.")
     return made
 
 
@@ -185,7 +186,9 @@ def _of_expression(node: ast.expr, text: str, defaults: Mapping[str, Options]) -
     names = list(inspect.signature(make).parameters)[1:]
     given: list[tuple[str | None, ast.expr]] = [*zip(names, call.args), *[(one.arg, one.value) for one in call.keywords]]
     if len(call.args) > len(names):
-        raise ValueError(f"apply={text!r}: {name} takes {len(names)} options ({', '.join(names)}), not {len(call.args)}.")
+        raise ValueError(
+            f"apply={text!r}: {name} takes {counted(len(names), 'option')} ({', '.join(names)}), not {len(call.args)}."
+        )
     options: dict[str, Any] = {}
     for option, value in given:
         if option is None or option not in names or option in options:

@@ -13,6 +13,7 @@ from types import CodeType
 from typing import Any
 
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.errors import LargeProgramWarning
 from pullback.core.lazy import lazy_module
 from pullback.core.source import CodeSource, Source, describe, source_text, warn
@@ -24,7 +25,9 @@ dis = lazy_module("dis")
 def _from_environment() -> int:
     many = os.environ.get("PULLBACK_LARGE_PROGRAM", "10000")
     if not many.isdecimal():
-        raise ValueError(f"The environment variable PULLBACK_LARGE_PROGRAM must be a number of equations, or 0, not {many!r}.")
+        raise ValueError(
+            f"The environment variable PULLBACK_LARGE_PROGRAM must be a number of equations, or 0, not {brief(many)}."
+        )
     return int(many)
 
 

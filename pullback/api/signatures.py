@@ -7,6 +7,7 @@ from operator import ne
 from typing import Any, NamedTuple
 
 from pullback.api.functions import Function, argument_name
+from pullback.core.brief import brief
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import Mode
@@ -196,7 +197,7 @@ def unhashable(
         except TypeError:
             return StaticArgumentError(
                 f"Argument {name} of {describe(fun)} is static, so it must be hashable, but it is of type"
-                f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
+                f" {type(value).__name__}: {brief(value)}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                 " mutable one; or do not make it static, if it holds arrays."
             )
     return StaticArgumentError(

@@ -12,6 +12,7 @@ from pullback.api.functions import Function, argument_name, check_callable, retu
 from pullback.api.large import note_size
 from pullback.core.array import Array, ShardedArray, copied, find_converter, placed_type
 from pullback.core.axes import axis_sizes
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
 from pullback.core.lazy import lazy_module
@@ -123,7 +124,8 @@ def _returned(transformation: str, fun: Function, call: Function, arguments: Seq
     except TypeError as error:
         if transformation in _CALLED and call is fun and not _takes(fun, arguments):
             raise TypeError(
-                f"{transformation} calls its function as {_CALLED[transformation]}: here with {len(arguments)} arguments, but"
+                f"{transformation} calls its function as {_CALLED[transformation]}: here with"
+                f" {counted(len(arguments), 'argument')}, but"
                 f" {error}."
             ) from None
         raise
@@ -294,8 +296,8 @@ def _sharding_of(leaf: Any, type: ArrayType) -> Any:
         return None
     if not isinstance(sharding, NamedSharding):
         raise TypeError(
-            f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding. Give it one over a mesh, or"
-            " none."
+            f"{brief(leaf)} stands for an array of sharding {brief(sharding)}, which is no NamedSharding. Give it one over a"
+            " mesh, or none."
         )
     sharding.shard_shape(type.shape)  # raises if it does not divide such an array
     return sharding

@@ -18,6 +18,7 @@ import numpy as np
 from pullback.core.absent import absent
 from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
+from pullback.core.error_pages import Explained
 from pullback.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ else:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
@@ -438,13 +440,20 @@ class WholeTraceback(Exception):
 def trim(error: BaseException) -> BaseException:
     """Take our frames out of the traceback of `error`, and of those that caused it; the user's own stay, in order.
 
-    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all.
+    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all, and no
+    error of ours without one that was its cause.
     """
-    shown = shown_frames()
+    _show(error, shown_frames())
+    return error
+
+
+def _show(error: BaseException, shown: str) -> None:
+    """Let the traceback of an error that leaves for the user's program show this much of ours, one of `SHOWN`."""
     if shown == "all":
-        return error
+        return
     if shown == "caused" and isinstance(error, Exception):
-        return _with_the_whole(error)
+        _add_the_whole(error)
+        return
     if shown == "noted" and isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     seen: set[int] = set()
@@ -455,11 +464,13 @@ def trim(error: BaseException) -> BaseException:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
+        cause: Any = link.__cause__
+        if isinstance(cause, Explained) and _users_frames(cause.__traceback__) is None:
+            link.__cause__ = None  # by which its context is suppressed too
         occasion = link.__context__
         if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
         link = link.__cause__ or (None if link.__suppress_context__ else occasion)
-    return error
 
 
 def _mark(step: TracebackType | None) -> None:
@@ -469,8 +480,8 @@ def _mark(step: TracebackType | None) -> None:
         step = step.tb_next
 
 
-def _with_the_whole(error: Exception) -> Exception:
-    """The error without our frames, and the whole as its cause: the one that it has already, if it came from further inside."""
+def _add_the_whole(error: Exception) -> None:
+    """Take our frames out, and make the whole the error's cause, the one that it has already if it came from further inside."""
     whole, steps, step = error.__cause__, [], error.__traceback__
     if not isinstance(whole, WholeTraceback):
         whole = WholeTraceback("The error that follows, with pullback's own frames:")
@@ -482,7 +493,6 @@ def _with_the_whole(error: Exception) -> Exception:
         step = step.tb_next
     whole.__traceback__ = _rebuilt(steps, whole.__traceback__)
     error.__traceback__ = whole.shown = _users_frames(error.__traceback__)
-    return error
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -512,8 +522,24 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
-    boundary.is_boundary = True  # type: ignore[attr-defined]
+    boundary.is_boundary = boundary  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
+
+
+def is_boundary(function: Callable[..., Any]) -> bool:
+    """Whether a function is an `api_boundary`, or trims its errors itself, and not only has a copy of the mark of one that does
+    (`functools.wraps`)."""
+    return getattr(function, "is_boundary", None) is function
+
+
+def api_class(cls: C) -> C:
+    """Mark a class that users make and call: each of its own methods, `__init__` and operators too, is an `api_boundary`."""
+    for name, found in list(vars(cls).items()):
+        if isinstance(found, FunctionType) and not is_boundary(found):
+            setattr(cls, name, api_boundary(found))
+        elif isinstance(found, (classmethod, staticmethod)):
+            setattr(cls, name, type(found)(api_boundary(found.__func__)))
+    return cls
 
 
 def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
@@ -524,7 +550,7 @@ def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
     made: dict[Any, Any] = {}
     for name in names:
         found = functions.get(name)
-        if isinstance(found, FunctionType) and not getattr(found, "is_boundary", False):
+        if isinstance(found, FunctionType) and not is_boundary(found):
             functions[name] = boundary = made.setdefault(found, api_boundary(found))
             if "__name__" in functions:
                 boundary.__module__, boundary.__qualname__ = functions["__name__"], name

@@ -7,8 +7,9 @@ from contextvars import ContextVar
 from typing import Any, Self
 
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.modes import Block, current_mode, overriding
-from pullback.core.source import forget_callers
+from pullback.core.source import api_class, forget_callers
 from pullback.diagnose.checks import ERRORS, Checks
 from pullback.diagnose.watching import Watcher
 from pullback.random.keys import UsedKeys, used_keys
@@ -25,6 +26,7 @@ _entered: ContextVar[tuple[ExitStack, ...]] = ContextVar("pullback_checking_ente
 Choice = bool | str | None
 
 
+@api_class
 class checking(Block):
     """Tell of mistakes that compute something all the same, inside the `with` block, or the decorated function, in this thread.
 
@@ -94,9 +96,9 @@ class checking(Block):
         }
         for option, choice in given.items():
             if not (choice is None or choice.__class__ is bool or (isinstance(choice, str) and choice in ("warn", "error"))):
-                raise ValueError(f"checking takes {option}=True, False, None, 'warn' or 'error', not {choice!r}.")
+                raise ValueError(f"checking takes {option}=True, False, None, 'warn' or 'error', not {brief(choice)}.")
         if constant_bytes is not None and (constant_bytes.__class__ is not int or constant_bytes < 0):
-            raise ValueError(f"checking takes constant_bytes as a number that is not negative, not {constant_bytes!r}.")
+            raise ValueError(f"checking takes constant_bytes as a number that is not negative, not {brief(constant_bytes)}.")
         if all([choice is None for choice in given.values()]):
             given = dict.fromkeys(given, True)
         self._given = {**given, "constant_bytes": constant_bytes}

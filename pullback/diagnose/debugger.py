@@ -20,6 +20,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.source import CodeSource, Source, innermost, shown_file
 from pullback.diagnose.names import Names
 from pullback.diagnose.recording import CAUGHT, NAN, Caught, Recording, equation_line
@@ -51,7 +52,7 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
     given = [stop_at] if isinstance(stop_at, (int, str)) else list(stop_at) if isinstance(stop_at, (list, tuple)) else None
     if given is None or not all(isinstance(one, (int, str)) and not isinstance(one, bool) for one in given):
         raise TypeError(
-            f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {stop_at!r}.'
+            f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {brief(stop_at)}.'
         )
     if not given:
         raise ValueError(
@@ -63,7 +64,7 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
             continue
         file, _, number = str(one).rpartition(":")
         if not number.isdigit():
-            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan" or "caught", not {one!r}.')
+            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan" or "caught", not {brief(one)}.')
         stops.append(Stop(file, int(number)))
     lines = lines_of(program)
     for stop in stops:
@@ -71,7 +72,7 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
             places = sorted({(shown_file(source.file), source.line) for source in lines})
             known = ", ".join([f"{file}:{line}" for file, line in places[:20]]) or "none"
             raise ValueError(
-                f"replay's stop_at={stop_at!r}: no operation comes from line {stop.line}"
+                f"replay's stop_at={brief(stop_at)}: no operation comes from line {stop.line}"
                 f"{f' of {stop.file}' if stop.file else ''}. Operations come from {known}."
             )
     return stops, frozenset([str(one) for one in given if one in (CAUGHT, NAN)])
@@ -250,7 +251,7 @@ class Debugging(Visitor):
         if not isinstance(self.debugger, Debugger):
             raise TypeError(
                 f"replay's debugger must make a pullback.diagnose.debugger.Debugger, which is a pdb.Pdb, but it made"
-                f" {self.debugger!r}. Derive the class from that one; its arguments are stdin and stdout."
+                f" {brief(self.debugger)}. Derive the class from that one; its arguments are stdin and stdout."
             )
         self.names = Names(function, args)
         self.function = function

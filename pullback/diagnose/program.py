@@ -9,6 +9,7 @@ from pullback.api.applied import static_arguments
 from pullback.api.functions import Function, check_callable
 from pullback.api.traced import check_closed, traced_call
 from pullback.core.array import Array, as_array
+from pullback.core.brief import counted
 from pullback.core.errors import EscapedTracerError
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
@@ -47,7 +48,7 @@ def staged(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, An
     check_callable(fun, what)
     if isinstance(fun, Program) and not kwargs:
         if len(args) != len(fun.inputs):
-            raise TypeError(f"{what}: this Program takes {len(fun.inputs)} arrays, but got {len(args)}.")
+            raise TypeError(f"{what}: this Program takes {counted(len(fun.inputs), 'array')}, but got {len(args)}.")
         leaves, program, structure = [as_array(arg) for arg in args], fun, None
         paths = [f"input {i}" for i in range(len(args))]
     else:

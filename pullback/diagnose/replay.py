@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
+from pullback.core.brief import brief
 from pullback.core.source import api_boundary, shown_file
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
@@ -152,10 +153,10 @@ def replay(
     """
     check_flags("replay", show=show, compare=compare)
     if watch is not None and not callable(watch):
-        raise TypeError(f"replay's watch takes a function of an equation and its values, not {watch!r}.")
+        raise TypeError(f"replay's watch takes a function of an equation and its values, not {brief(watch)}.")
     bounds = None if limits is None else _limits(limits)
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and tolerance >= 0):
-        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {tolerance!r}.")
+        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {brief(tolerance)}.")
     if tolerance is not None and not compare:
         raise ValueError("replay's tolerance is for compare=True: give both, or leave it out.")
     if debugger is not None and stop_at is None:
@@ -181,4 +182,4 @@ def _limits(limits: Any) -> tuple[float, float]:
         low, high = limits
         if low <= high:
             return low, high
-    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {limits!r}.")
+    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {brief(limits)}.")

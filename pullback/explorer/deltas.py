@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from pullback.core.brief import counted
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import ProgramStage
-from pullback.explorer.words import counted, listed, sized
+from pullback.explorer.words import listed, sized
 
 
 def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) -> list[str]:

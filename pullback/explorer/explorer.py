@@ -16,6 +16,7 @@ from pullback.api.compiled import Jitted
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.api.traced import call_paths
 from pullback.core.bars import output, print_lines
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME
 from pullback.core.errors import LeafError, PullbackError
 from pullback.core.lazy import lazy_module
@@ -227,7 +228,7 @@ def explore(
     check_callable(fun, "explore")
     check_flags("explore", compile=compile, values=values, profile=profile, watch=watch)
     if title is not None and not isinstance(title, str):
-        raise TypeError(f"explore's title must be a string, but got {title!r}.")
+        raise TypeError(f"explore's title must be a string, but got {brief(title)}.")
     _check_no_type_is_text(fun, args, kwargs)
     if watch:
         return _watched(fun, args, kwargs, apply=apply, compile=compile, values=values, profile=profile, title=title)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pullback.explorer.words import counted, sized
+from pullback.core.brief import counted
+from pullback.explorer.words import sized
 
 Spans = list[tuple[str, str]]
 """A line: pieces of text, each with the name of its style; "" for none."""

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.analysis.hlo import called_in, computations_of, operations_of
+from pullback.core.brief import counted
 from pullback.engine.backend import Executable
 from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.explorer.page_data import PageData, Row
-from pullback.explorer.words import counted
 from pullback.program.program import Program
 from pullback.program.provenance import numbered_name
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
+from pullback.core.brief import brief
 from pullback.core.callers import asked_by_user
 from pullback.core.dtypes import (
     BOOL,
@@ -58,7 +59,7 @@ def operand(value: Any, name: str, position: str = "an operand") -> Array:
         if value is None:
             hint = " A function that ends without a return gives None: is one missing?"
         raise LeafError(
-            f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
+            f"{name} takes arrays and numbers, but {position} is {brief(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"
         )
     return converter(value)
@@ -76,20 +77,15 @@ def check_precision(precision: Any, name: str) -> None:
     """Refuse what is no precision of products: they are computed in full here, so that every known one is satisfied."""
     if not is_precision(precision):
         known = ", ".join(sorted(PRECISIONS))
-        raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {brief(precision)}.{at_user_line()}")
 
 
 def flags(name: str, **given: Any) -> tuple[bool, ...]:
     """Promises that are given as arguments of `name`: bools, known ones."""
     for argument, value in given.items():
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
+            raise TypeError(f"{name} takes {argument}=True or False, not {brief(value)}.{at_user_line()}")
     return tuple([bool(value) for value in given.values()])
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
@@ -168,7 +164,7 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
         if kind(dtype) == "k":
-            raise DtypeError(f"The number {value!r} met random keys: {NO_NUMBERS}{at_user_line()}")
+            raise DtypeError(f"The number {brief(value)} met random keys: {NO_NUMBERS}{at_user_line()}")
         return literal_of(value, dtype)
     type = value.type
     if type.dtype is dtype:

@@ -9,6 +9,7 @@ import operator
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import BOOL
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import primitive
@@ -40,7 +41,8 @@ class reshape(Moving):
     def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
             raise ShapeError(
-                f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}. Sizes must multiply to"
+                f"reshape cannot give {x}, which has {counted(x.size, 'element')}, the shape {tuple(new_sizes)}. Sizes must"
+                " multiply to"
                 " that number."
             )
         return x.with_shape(tuple(new_sizes))
@@ -77,7 +79,9 @@ class transpose(Moving):
 
     def result_type(x, *, permutation: tuple[int, ...]):
         if sorted(permutation) != list(range(x.ndim)):
-            raise AxisError(f"transpose takes an order of all {x.ndim} axes of {x}, but got permutation={permutation}.")
+            raise AxisError(
+                f"transpose takes an order of all {counted(x.ndim, 'axis')} of {x}, but got permutation={permutation}."
+            )
         return x.with_shape(tuple(x.shape[axis] for axis in permutation))
 
     def simplify(equation, known):
@@ -253,7 +257,8 @@ class pad(Moving):
             raise ShapeError(f"pad takes one number as padding_value, 0-d, but got {value}.")
         if len(padding_config) != x.ndim:
             raise ShapeError(
-                f"pad takes (low, high, interior) for each of {x.ndim} axes of {x}, but padding_config={padding_config} has"
+                f"pad takes (low, high, interior) for each of {counted(x.ndim, 'axis')} of {x}, but"
+                f" padding_config={padding_config} has"
                 f" {len(padding_config)}."
             )
         if any(between < 0 for _, _, between in padding_config):

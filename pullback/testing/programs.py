@@ -14,6 +14,7 @@ import numpy as np
 from pullback.api.applied import Apply, apply_transformations, transformations
 from pullback.api.functions import check_callable, check_flags
 from pullback.api.traced import xpr
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary, describe
@@ -82,7 +83,7 @@ def pattern_of(asked: Asked, known: Mapping[str, Any], what: str) -> Pattern:
     if isinstance(asked, Primitive):
         return Pattern(asked.name, frozenset([asked]))
     if not isinstance(asked, str):
-        raise TypeError(f"{what} takes names of primitives, such as 'dot_general', or Primitives, but got {asked!r}.")
+        raise TypeError(f"{what} takes names of primitives, such as 'dot_general', or Primitives, but got {brief(asked)}.")
     name, _, type = asked.strip().partition(" ")
     found = frozenset([one for one in known if one == name] or fnmatch.filter(known, name))
     if not found:
@@ -200,15 +201,15 @@ def _asked(value: Any, what: str) -> list[Asked]:
     try:
         return list(value)
     except TypeError:
-        raise TypeError(f"{what} takes a name of a primitive, a Primitive, or several, but got {value!r}.") from None
+        raise TypeError(f"{what} takes a name of a primitive, a Primitive, or several, but got {brief(value)}.") from None
 
 
 def _bounds(value: Any, what: str) -> list[tuple[Asked, float]]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} takes a dict, as in {{'dot_general': 2, 'equations': 40}}, but got {value!r}.")
+        raise TypeError(f"{what} takes a dict, as in {{'dot_general': 2, 'equations': 40}}, but got {brief(value)}.")
     for name, bound in value.items():
         if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)) or not bound >= 0:
-            raise TypeError(f"{what}: the bound of {name!r} is {bound!r}, and must be a number that is not negative.")
+            raise TypeError(f"{what}: the bound of {name!r} is {brief(bound)}, and must be a number that is not negative.")
     return [(name, bound.item() if isinstance(bound, np.generic) else bound) for name, bound in value.items()]
 
 
@@ -347,7 +348,9 @@ def assert_program(
             )
         args = f.input_types
     if not isinstance(args, (tuple, list)):
-        raise TypeError(f"assert_program takes args as a tuple, such as (x,), but got one {type(args).__name__}: {args!r}.")
+        raise TypeError(
+            f"assert_program takes args as a tuple, such as (x,), but got one {type(args).__name__}: {brief(args)}."
+        )
     asked = [(what, _asked(value, what)) for what, value in (("contains", contains), ("lacks", lacks))]
     given = (("at_most", at_most), ("at_least", at_least), ("exactly", exactly))
     bounds = [(what, *row) for what, value in given if value is not None for row in _bounds(value, what)]
