@@ -154,7 +154,9 @@ def trace(
         refs: whether it may write to Refs.
         trees: what kind of trees they are, by default those that `fun` takes.
     """
-    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None or pure else ({}, None)
+    checks = current_mode().checks
+    serves = (call is None or pure) and not (checks is not None and checks.traces_again())
+    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if serves else ({}, None)
     if (known := kept.get(key)) is not None:
         return known
     call = fun if call is None else call
@@ -180,7 +182,6 @@ def trace(
         return Traced(program, captures, result[0], used or (), keys)
 
     started, values = perf_counter(), copied.count
-    checks = current_mode().checks
     traced = record() if checks is None else checks.trace(transformation, fun, arguments, record)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
     note_size(transformation, fun, traced.program)

@@ -50,6 +50,8 @@ _SHOWN = 5  # lines or arguments that a message lists
 
 # Whether a function is being traced a second time, to be compared with the first
 _again: ContextVar[bool] = ContextVar("pullback_tracing_again", default=False)
+# Whether it is compared with the first, or something around it is, its parts included
+_compared: ContextVar[bool] = ContextVar("pullback_traces_compared", default=False)
 # Whether a derivative is taken in what is being traced: a list that is empty if not
 _derivatives: ContextVar[list[None] | None] = ContextVar("pullback_traced_derivatives", default=None)
 
@@ -110,19 +112,25 @@ class Checks:
 
     # ---- what traces are asked for ----
 
+    def traces_again(self) -> bool:
+        """Whether a function is being traced a second time, for which nothing that was kept serves."""
+        return _again.get()
+
     def trace(self, transformation: str, fun: Any, paths: Sequence[str], record: Callable[[], Traced]) -> Traced:
-        """Trace a function, by `record`, and look at what it gives."""
+        """Trace a function, by `record`, and look at what it gives. What it is traced as a second time is compared with that
+        around it, if there is any; but what jit keeps is not traced again with that."""
         if _again.get():
             return record()
         derivatives: list[None] = []
         around = _derivatives.get()
-        with setting(_derivatives, derivatives):
-            traced = record()
+        compares = "purity" in self.actions and (transformation == "jit" or not _compared.get())
+        with setting(_derivatives, derivatives), setting(_compared, compares or _compared.get()):
+            traced, *others = self._traces(record, compares)
         if derivatives and around is not None:
             around.append(None)
         name = f"{transformation} of {describe(fun)}"
-        if "purity" in self.actions:
-            self._compare(name, traced, record)
+        for other in others:
+            self._compare(name, traced, other)
         if "constants" in self.actions:
             self._weigh(name, traced.program)
         if "unused" in self.actions and transformation in ("jit", "xpr"):
@@ -142,14 +150,24 @@ class Checks:
         if (derivatives := _derivatives.get()) == []:
             derivatives.append(None)
 
-    def _compare(self, name: str, traced: Traced, again: Callable[[], Traced]) -> None:
-        cause: Exception | None = None
-        found: Difference | None
-        try:
-            with setting(_again, True), used_keys.setting(None):
-                other = again()
-        except Exception as error:
-            cause, found = error, Difference(f"the second trace raised {type(error).__name__}: {error}", "")
+    def _traces(self, record: Callable[[], Traced], twice: bool) -> list[Any]:
+        """What a function is traced as, and the second time, or the error that it then raised. Both times it is called from
+        one line, since a function may keep who called it."""
+        found: list[Any] = []
+        for again in (False, True)[: 1 + twice]:
+            try:
+                with setting(_again, again), used_keys.setting(None if again else used_keys.get()):
+                    found.append(record())
+            except Exception as error:
+                if not again:
+                    raise
+                found.append(error)
+        return found
+
+    def _compare(self, name: str, traced: Traced, other: Traced | Exception) -> None:
+        cause = other if isinstance(other, Exception) else None
+        if isinstance(other, Exception):
+            found: Difference | None = Difference(f"the second trace raised {type(other).__name__}: {other}", "")
         else:
             found = difference(traced, other)
         if found is None:
