@@ -116,9 +116,12 @@ class Checks:
         """Whether a function is being traced a second time, for which nothing that was kept serves."""
         return _again.get()
 
-    def trace(self, transformation: str, fun: Any, paths: Sequence[str], record: Callable[[], Traced]) -> Traced:
+    def trace(
+        self, transformation: str, fun: Any, paths: Sequence[str], record: Callable[[], Traced], state: Sequence[int] = ()
+    ) -> Traced:
         """Trace a function, by `record`, and look at what it gives. What it is traced as a second time is compared with that
-        around it, if there is any; but what jit keeps is not traced again with that."""
+        around it, if there is any; but what jit keeps is not traced again with that. `state`: which leaves are there to be
+        written to."""
         if _again.get():
             return record()
         derivatives: list[None] = []
@@ -134,7 +137,7 @@ class Checks:
         if "constants" in self.actions:
             self._weigh(name, traced.program)
         if "unused" in self.actions and transformation in ("jit", "xpr"):
-            self._find_unused(name, paths, traced, bool(derivatives))
+            self._find_unused(name, paths, traced, bool(derivatives), state)
         return traced
 
     def keys_used(self, arguments: Sequence[Any]) -> Sequence[int]:
@@ -194,13 +197,13 @@ class Checks:
             f"{_more(largest)}. They are constants of its program, compiled into it. Pass them as arguments.",
         )
 
-    def _find_unused(self, name: str, paths: Sequence[str], traced: Traced, derivative: bool) -> None:
+    def _find_unused(self, name: str, paths: Sequence[str], traced: Traced, derivative: bool, state: Sequence[int]) -> None:
         program = traced.program
         inputs = program.inputs[len(program.inputs) - len(paths) :]
         used = _read(drop_dead_code(program))
         if derivative:
             used |= _read(program)  # the derivative of what is linear in an argument does not depend on it, as it should be
-        unused = [path for variable, path in zip(inputs, paths) if variable not in used]
+        unused = [path for i, (one, path) in enumerate(zip(inputs, paths)) if one not in used and i not in state]
         self._tell_unused(f"The result of {name} does not depend on", unused)
 
     def gradients(self, transformation: str, fun: Any, paths: Callable[[], Sequence[str]], found: Sequence[Any]) -> None:
@@ -215,11 +218,12 @@ class Checks:
     def _tell_unused(self, what: str, paths: Sequence[str]) -> None:
         paths = [path for path in paths if not path.startswith("_")]
         if paths:
-            plural = "arguments" if len(paths) > 1 else "argument"
+            s = "s" if len(paths) > 1 else ""
             self.tell(
                 "unused",
-                f"{what} {plural} {', '.join(paths[:_SHOWN])}{_more(paths)}. Leave it out, or begin the parameter's name with"
-                f" an underscore.{at_user_line()}",
+                f"{what} the value{s} of argument{s} {', '.join(paths[:_SHOWN])}{_more(paths)}. Leave {'them' if s else 'it'}"
+                " out; or, where that is meant, or its shape is all that is needed, begin the parameter's name with an"
+                f" underscore.{at_user_line()}",
             )
 
 

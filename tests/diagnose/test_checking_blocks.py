@@ -344,7 +344,13 @@ WRONG = {
     "a number": ({"nan": 1}, ValueError, "checking takes nan=True, False, None, 'warn' or 'error', not 1"),
     "bytes": ({"constant_bytes": -1}, ValueError, "checking takes constant_bytes as a number that is not negative, not -1"),
     "float": ({"constant_bytes": 1.5}, ValueError, "constant_bytes as a number that is not negative, not 1.5"),
-    "unknown": ({"purty": True}, TypeError, "purty"),
+    "unknown": (
+        {"purty": True},
+        TypeError,
+        "checking takes no option 'purty'. Did you mean purity? It takes purity, constants, keys",
+    ),
+    "plural": ({"nans": True}, TypeError, "checking takes no option 'nans'. Did you mean nan?"),
+    "unlike any": ({"speed": True}, TypeError, "checking takes no option 'speed'. It takes purity, constants, keys"),
 }
 
 
@@ -638,6 +644,10 @@ def test_numbers_that_a_function_closes_over_are_no_constants() -> None:
     assert told(pb.jit(lambda x: x * three), 1.0, constants="warn", constant_bytes=0) == []
 
 
+def write(ref: Any, value: Any) -> None:
+    ref[...] = value
+
+
 UNUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str | None]] = {
     "a leaf": (pb.jit(lambda p: p["w"] * 2.0), ({"w": 1.0, "b": 2.0},), "argument p['b']"),
     "two": (pb.jit(lambda x, y, z: x), (1.0, 2.0, 3.0), "arguments y, z"),
@@ -654,6 +664,13 @@ UNUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str | None]] = {
     "grad by floor": (pb.grad(lambda x, y: x * pb.stop_gradient(y), (0, 1)), (1.0, 2.0), "argument y"),
     "nothing": (pb.jit(lambda: 1.0), (), None),
     "an empty tree": (pb.jit(lambda x, t: x), (1.0, ()), None),
+    "its shape alone": (
+        pb.jit(lambda x: pnp.zeros_like(x)),
+        (1.0,),
+        "does not depend on the value of argument x. Leave it out; or,",
+    ),
+    "a Ref that is written": (pb.jit(lambda ref, x: (write(ref, x), x)[1]), (pb.new_ref(0.0), 1.0), None),
+    "a Ref that is read": (pb.jit(lambda ref, x: ref[...] + x), (pb.new_ref(0.0), 1.0), None),
 }
 
 
@@ -685,6 +702,7 @@ WIDENING: dict[str, tuple[Callable[[], Any], str | None]] = {
     "a mean": (lambda: pnp.mean(i32), None),
     "by hand": (lambda: f32 * f16.astype("float32"), None),
     "inside ours": (lambda: pnp.percentile(i32, 50.0), None),
+    "a question": (lambda: pnp.result_type(f32, f16), None),
 }
 
 
@@ -694,6 +712,29 @@ def test_widening_is_told_of_what_the_user_mixes(which: str) -> None:
     for _ in range(2):  # a fast path would know the second
         found = told(lambda: (function(), function()), widening="warn")
         assert (len(found) == 2 and all([says in one for one in found])) if says is not None else found == []
+
+
+RANKS: dict[str, tuple[Callable[[], Any], str | None]] = {
+    "arithmetic": (lambda: ROWS * ROW, "mul broadcasts shapes (3, 3) and (3,)"),
+    "a choice": (lambda: pnp.where(flags, ROWS, 0.0), "where broadcasts shapes (3,) and (3, 3)"),
+    "a choice of three ranks": (
+        lambda: pnp.where(ROWS[None] > 0, ROWS, ROW),
+        "where broadcasts shapes (1, 3, 3) and (3, 3) and (3,)",
+    ),
+    "a choice of numbers": (lambda: pnp.where(ROWS > 0, 1.0, 0.0), None),
+    "a choice by hand": (lambda: pnp.where(flags[:, None], ROWS, 0.0), None),
+    "a choice of one": (lambda: pnp.where(True, ROWS, 0.0), None),
+    "a product": (lambda: ROWS @ ROW, None),
+    "a number": (lambda: ROWS * 2.0, None),
+    "inside ours": (lambda: pnp.average(ROWS, axis=0, weights=ROW), None),
+}
+
+
+@pytest.mark.parametrize("which", RANKS)
+def test_rank_promotion_is_told_of_what_the_user_broadcasts(which: str) -> None:
+    function, says = RANKS[which]
+    found = told(function, rank_promotion="warn")
+    assert len(found) == (says is not None) and all([says is not None and says in one for one in found])
 
 
 # ---- NaN and infinity ---------------------------------------------------------------------------------------------------
