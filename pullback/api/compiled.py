@@ -253,7 +253,7 @@ class Jitted(NativeCallable):
                 return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
             called, trees = call_in_places if given else call, self._trees_taken
-            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)
+            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees, state=given)
             captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
             donated = () if traced.captures else self._donated(*dynamic)
             program, out_structure = simplify(traced.program), traced.structure

@@ -143,6 +143,7 @@ def trace(
     pure: bool = False,
     refs: bool = False,
     trees: Trees | None = None,
+    state: Sequence[int] = (),
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
     float0 belong to the structure of what it returns.
@@ -155,8 +156,11 @@ def trace(
         pure: whether `call` depends on nothing but `fun`, so that what is kept of that serves.
         refs: whether it may write to Refs.
         trees: what kind of trees they are, by default those that `fun` takes.
+        state: which leaves are the values of Refs, which it may write to.
     """
-    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None or pure else ({}, None)
+    checks = current_mode().checks
+    serves = (call is None or pure) and not (checks is not None and checks.traces_again())
+    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if serves else ({}, None)
     if (known := kept.get(key)) is not None:
         return known
     call = fun if call is None else call
@@ -182,8 +186,7 @@ def trace(
         return Traced(program, captures, result[0], used or (), keys)
 
     started, values = perf_counter(), copied.count
-    checks = current_mode().checks
-    traced = record() if checks is None else checks.trace(transformation, fun, arguments, record)
+    traced = record() if checks is None else checks.trace(transformation, fun, arguments, record, state)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
     note_size(transformation, fun, traced.program)
     if not traced.captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, serves this call only

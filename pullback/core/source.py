@@ -464,13 +464,17 @@ def _show(error: BaseException, shown: str) -> None:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
-        cause: Any = link.__cause__
-        if isinstance(cause, Explained) and _users_frames(cause.__traceback__) is None:
+        if _is_ours_alone(link.__cause__):
             link.__cause__ = None  # by which its context is suppressed too
         occasion = link.__context__
         if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
         link = link.__cause__ or (None if link.__suppress_context__ else occasion)
+
+
+def _is_ours_alone(error: Any) -> bool:
+    """Whether an error is one of ours, with no frame of the user's."""
+    return isinstance(error, Explained) and _users_frames(error.__traceback__) is None  # type: ignore[attr-defined]
 
 
 def _mark(step: TracebackType | None) -> None:
@@ -522,14 +526,14 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
-    boundary.is_boundary = boundary  # type: ignore[attr-defined]
+    boundary.is_boundary = id(boundary)  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
 
 
 def is_boundary(function: Callable[..., Any]) -> bool:
     """Whether a function is an `api_boundary`, or trims its errors itself, and not only has a copy of the mark of one that does
     (`functools.wraps`)."""
-    return getattr(function, "is_boundary", None) is function
+    return getattr(function, "is_boundary", None) == id(function)
 
 
 def api_class(cls: C) -> C:

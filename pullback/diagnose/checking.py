@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any, Self
 
 from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
+from pullback.core.lazy import lazy_module
 from pullback.core.modes import Block, current_mode, overriding
 from pullback.core.source import api_class, forget_callers
 from pullback.diagnose.checks import ERRORS, Checks
 from pullback.diagnose.watching import Watcher
 from pullback.random.keys import UsedKeys, used_keys
 from pullback.transforms.finite import results
+
+difflib = lazy_module("difflib")
 
 # What True means, and what a block without options looks for
 _SEVERE = ("purity", "keys", "leaks", "nan")
@@ -24,6 +28,15 @@ MAX_AROUND = 16  # blocks around one that is entered again and again
 _entered: ContextVar[tuple[ExitStack, ...]] = ContextVar("pullback_checking_entered", default=())
 
 Choice = bool | str | None
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raise for the name of an option that there is not."""
+    options = [*DEFAULTS, "constant_bytes"]
+    for name in names:
+        near = difflib.get_close_matches(name, options, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise TypeError(f"checking takes no option {name!r}.{meant} It takes {', '.join(options)}.")
 
 
 @api_class
@@ -55,6 +68,7 @@ class checking(Block):
 
     Raises:
         ValueError: an option has none of these values, or `constant_bytes` is negative.
+        TypeError: there is no such option.
 
     Example:
         >>> calls = []
@@ -82,7 +96,9 @@ class checking(Block):
         nan: Choice = None,
         infinity: Choice = None,
         constant_bytes: int | None = None,
+        **unknown: Any,
     ) -> None:
+        _check_names(unknown)
         given = {
             "purity": purity,
             "constants": constants,

@@ -100,15 +100,16 @@ def weak_pair(value: Any) -> tuple[DType, bool]:
     return type.dtype, type.weak
 
 
-def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
-    """The dtype in which values (Arrays, tracers, Python scalars) meet, and whether the result is weak."""
+def common_dtype(values: Sequence[Any], name: str, converts: bool = True) -> tuple[DType, bool]:
+    """The dtype in which values (Arrays, tracers, Python scalars) meet, and whether the result is weak. `converts` says whether
+    they will be converted to it, of which a block that checks may tell."""
     found = weak_pair(values[0])
     try:
         for value in values[1:]:
             pair = weak_pair(value)
             if pair[0] is not found[0]:
                 check_strict(found, pair)
-                if (checks := current_mode().checks) is not None:
+                if converts and (checks := current_mode().checks) is not None:
                     checks.meets(name, found, pair)
             found = join(found, pair)
     except DtypeWidened:
@@ -257,13 +258,9 @@ def to_one_shape(name: str, *values: Any) -> tuple[Array, ...]:
 def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
     """Where the mode or a block that checks says so, and the user asks for it, warn of shapes whose numbers of axes differ,
     those of numbers apart, or refuse them."""
-    mode = current_mode()
-    choice, checks = mode.rank_promotion, mode.checks
-    if (choice == "allow" and checks is None) or len({len(shape) for shape in shapes if shape}) < 2:
-        return
-    if checks is not None:
-        checks.broadcasts(name, shapes)
-    if choice == "allow" or not asked_by_user():
+    tell_ranks(name, shapes)
+    choice = current_mode().rank_promotion
+    if choice == "allow" or not _ranks_differ(shapes) or not asked_by_user():
         return
     listed = " ".join(map(str, shapes))
     if choice == "raise":
@@ -277,6 +274,16 @@ def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
         " promotion (jax_numpy_rank_promotion) to 'allow'.",
         category=UserWarning,
     )
+
+
+def tell_ranks(name: str, shapes: Sequence[Shape]) -> None:
+    """Where a block that checks says so, tell of shapes whose numbers of axes differ, those of numbers apart."""
+    if (checks := current_mode().checks) is not None and _ranks_differ(shapes):
+        checks.broadcasts(name, shapes)
+
+
+def _ranks_differ(shapes: Sequence[Shape]) -> bool:
+    return len({len(shape) for shape in shapes if shape}) > 1
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
