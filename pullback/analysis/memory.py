@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
 from pullback.analysis.counting import heading, maker_of, place_of, source_of
 from pullback.analysis.tables import Column, Shown, Table, number_of, size
+from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Argnums, Function, check_callable, check_flags
 from pullback.core.source import api_boundary, describe
@@ -175,7 +176,12 @@ class MemoryTable(Shown):
 
 @api_boundary
 def memory(
-    fun: Function, *args: Any, donate_argnums: Argnums | None = None, backend: bool | None = None, **kwargs: Any
+    fun: Function,
+    *args: Any,
+    apply: Apply = "",
+    donate_argnums: Argnums | None = None,
+    backend: bool | None = None,
+    **kwargs: Any,
 ) -> MemoryTable:
     """What a function takes of memory for arguments like these: the peak, what is there then, what the backward pass waits for.
 
@@ -184,7 +190,8 @@ def memory(
 
     Arguments:
         fun: a function of arrays and pytrees; any transformation of one.
-        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+        args, kwargs: what to call it with, or what is made of it by `apply`; an `ArrayType` serves for an array.
+        apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         donate_argnums: the numbers of arguments whose memory may be taken for results, as for `pb.jit`. A function that is
             jitted already says that itself.
         backend: whether to compile the function for XLA's figures. By default, if it has no more than 500 equations.
@@ -194,7 +201,7 @@ def memory(
 
     Raises:
         LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType. TypeError: `backend` is no bool.
-        ValueError: `donate_argnums` is given for a jitted function.
+        ValueError: `donate_argnums` is given for a jitted function, or `apply` cannot be read.
 
     Example:
         >>> import pullback as pb
@@ -208,6 +215,7 @@ def memory(
     check_callable(fun, "memory")
     if backend is not None:
         check_flags("memory", backend=backend)
+    fun = apply_transformations(fun, apply)
     if isinstance(fun, Jitted):
         if donate_argnums is not None:
             raise ValueError(
