@@ -80,7 +80,8 @@ def described_values(options: Namespace, types: Any) -> str:
 
 
 def _seed(options: Namespace) -> int:
-    return literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
+    seed: int = literal(options.seed, "--seed", "a whole number, as in 0", lambda value: type(value) is int and value >= 0)
+    return seed
 
 
 def show(options: Namespace) -> None:
