@@ -252,7 +252,8 @@ def _waiting(program: Program, names: Sequence[str], released: Sequence[int]) ->
     numbers = {variable: number for number, variable in enumerate(program.inputs)}
     for one in waiting(program, released):
         if one.equation is not None:
-            yield _value(one.equation.primitive.name, one.variable.type, one.bytes, one.equation)
+            maker = _innermost(one.variable, one.equation) or one.equation
+            yield _value(maker.primitive.name, one.variable.type, one.bytes, maker)
         elif one.within:  # an input of a Program that is held: its carry, what it is passed
             yield _value(f"what {one.within[-1].primitive.name} carries", one.variable.type, one.bytes, one.within[-1])
         else:
@@ -359,8 +360,7 @@ def _many(values: Sequence[Value], what: str) -> str:
 
 
 def _table(title: str, values: Sequence[Value], headings: tuple[str, ...]) -> Table:
-    """Values as rows, the first ones of them."""
-    shown = values[:MOST_ROWS]
+    """Values as rows, those that are alike as one, the first ones of them."""
     read: dict[str, Callable[[Value], str]] = {
         "what": lambda one: one.made_by,
         "made by": lambda one: one.made_by,
@@ -369,7 +369,14 @@ def _table(title: str, values: Sequence[Value], headings: tuple[str, ...]) -> Ta
         "wanted by": lambda one: ", ".join(one.wanted_by),
     }
     columns = [Column("bytes", True), Column("type"), *map(Column, headings), Column("code", code=True)]
-    rows = [[size(one.bytes), str(one.type), *[read[heading](one) for heading in headings], one.text] for one in shown]
-    rest = values[MOST_ROWS:]
+    alike: dict[tuple[str, ...], list[Value]] = {}
+    for one in values:
+        alike.setdefault((str(one.type), *[read[heading](one) for heading in headings], one.text), []).append(one)
+    groups = sorted(alike.items(), key=lambda group: -sum([one.bytes for one in group[1]]))
+    rows = []
+    for (type, *cells), group in groups[:MOST_ROWS]:
+        many = f"{len(group)} x " if len(group) > 1 else ""
+        rows.append([size(sum([one.bytes for one in group])), f"{many}{type}", *cells])
+    rest = [one for _, group in groups[MOST_ROWS:] for one in group]
     notes = [f"... and {_many(rest, 'more value')}"] if rest else []
     return Table(title, columns, rows, notes).without_empty()
