@@ -20,8 +20,9 @@ from pullback.control.callback import check as check_primitive
 from pullback.control.checking import KINDS, CheckError, DivisionError, NaNError, OutOfBoundsError, Told, checking
 from pullback.core.array import Array
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.errors import DtypeError
-from pullback.core.source import api_boundary, make_public, named_after
+from pullback.core.source import api_boundary, api_class, make_public, named_after
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import TreeDef, flatten, register_node, unflatten
 from pullback.core.types import ArrayType
@@ -45,6 +46,7 @@ class _Run:
         self.code = 0
 
 
+@api_class
 class Error:
     """Whether a check failed, and which one: a container of a number, 0 where none did.
 
@@ -217,10 +219,10 @@ def check(pred: Any, message: str, *args: Any, debug: bool = False, **kwargs: An
         Error(sum is 3.00)
     """
     if (given := type_of(pred)).shape or given.dtype != bool:
-        raise DtypeError(f"check takes a bool of no axes as pred, but got {pred!r}.")
+        raise DtypeError(f"check takes a bool of no axes as pred, but got {brief(pred)}.")
     for leaf in flatten((args, kwargs))[0]:
         if not isinstance(leaf, (Array, Tracer, np.ndarray, np.generic, int, float, complex)):
-            raise TypeError(f"check puts arrays into its message, but was given {leaf!r} of type {type(leaf).__name__}.")
+            raise TypeError(f"check puts arrays into its message, but was given {brief(leaf)} of type {type(leaf).__name__}.")
 
     leaves, structure = flatten((args, kwargs))
     check_primitive(pred, *leaves, function=Told(_Message(message, structure), _note, debug))

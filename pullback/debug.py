@@ -18,6 +18,7 @@ from pullback.api.functions import INTEGERS, check_flags
 from pullback.api.progress import Reported
 from pullback.control.callback import callback as callback_primitive
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.errors import LeafError
 from pullback.core.lazy import lazy_module
 from pullback.core.progress import display
@@ -103,7 +104,7 @@ def callback(function: Callable[..., object], /, *args: Any, ordered: bool = Fal
         [array(3., dtype=float32)]
     """
     if not callable(function):
-        raise TypeError(f"debug.callback takes a function, but got {function!r}.")
+        raise TypeError(f"debug.callback takes a function, but got {brief(function)}.")
     trees = kind_of(function)
     given, structure = trees.flatten((args, kwargs))
     leaves, structure = trees.flatten(unflatten(structure, [_array_or_static(leaf) for leaf in given]))
@@ -137,7 +138,7 @@ def print(format: str, /, *args: Any, ordered: bool = False, **kwargs: Any) -> N
         6.0:f32[]:cpu(0)
     """
     if not isinstance(format, str):
-        raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {format!r}.")
+        raise LeafError(f"debug.print takes a format string first, as in debug.print('x = {{}}', x), but got {brief(format)}.")
     check_places(format, args, kwargs)
     callback(Printer(format), *args, **kwargs)
 
@@ -148,15 +149,17 @@ def check_places(format: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         named = set(_places(format, itertools.count()))
     except ValueError as error:
-        raise ValueError(f"debug.print's format {format!r} cannot be read: {error}. Write {{{{ and }}}} for braces.") from None
+        raise ValueError(
+            f"debug.print's format {brief(format)} cannot be read: {error}. Write {{{{ and }}}} for braces."
+        ) from None
     if missing := [f"{{{name}}}" for name in named - given]:
         raise ValueError(
-            f"debug.print's format {format!r} has {', '.join(missing)}, but there is no value for it: got {len(args)} by"
+            f"debug.print's format {brief(format)} has {', '.join(missing)}, but there is no value for it: got {len(args)} by"
             f" position and {', '.join(kwargs) or 'none'} by name. Pass the value, or write {{{{ and }}}} for braces."
         )
     if unused := [name if isinstance(name, str) else f"number {name}" for name in given - named]:
         raise ValueError(
-            f"debug.print's format {format!r} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where"
+            f"debug.print's format {brief(format)} has no place for the value {', '.join(unused)}. Write {{}} or {{name}} where"
             " it goes."
         )
 
@@ -281,14 +284,14 @@ def progress(
     """
     for name, value, least in (("total", total, 0), ("every", every, 1)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, INTEGERS) or value < least):
-            raise ValueError(f"debug.progress takes {name} as a number of steps, {least} or more, but got {value!r}.")
+            raise ValueError(f"debug.progress takes {name} as a number of steps, {least} or more, but got {brief(value)}.")
     if label is not None and not isinstance(label, str):
-        raise TypeError(f"debug.progress takes label as a string, but got {label!r}.")
+        raise TypeError(f"debug.progress takes label as a string, but got {brief(label)}.")
     check_flags("debug.progress", show=show)
     if not isinstance(loop, Reported) and hasattr(loop, "__iter__"):
         return _items(loop, label or "", total, every or 1) if show else iter(loop)
     if isinstance(loop, Reported) or not callable(loop):
-        raise TypeError(f"debug.progress takes an iterable, or a loop's body, a function, but got {loop!r}.")
+        raise TypeError(f"debug.progress takes an iterable, or a loop's body, a function, but got {brief(loop)}.")
     return Reported(loop, label, total, every) if show else loop
 
 

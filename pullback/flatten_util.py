@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array
+from pullback.core.brief import counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
-from pullback.core.source import make_public
+from pullback.core.source import api_class, make_public
 from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ArrayType
 from pullback.numpy.complexes import real
@@ -51,6 +52,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
     return vector, _Restore(structure, types, vector.type.dtype if mixed else None)
 
 
+@api_class
 class _Restore:
     """A vector as a tree of arrays. Those that make the same trees are equal: static arguments of jit may be."""
 
@@ -68,7 +70,7 @@ class _Restore:
         vector, size = operand(vector, "ravel_pytree's function"), sum([type.size for type in types])
         if vector.type.shape != (size,):
             raise ShapeError(
-                f"ravel_pytree's function takes a vector of {size} elements, but got {vector.type}.{at_user_line()}"
+                f"ravel_pytree's function takes a vector of {counted(size, 'element')}, but got {vector.type}.{at_user_line()}"
             )
         if dtype is not None and vector.type.dtype is not dtype:
             raise DtypeError(

@@ -21,6 +21,7 @@ from pullback.api.derivatives import jvp, vjp
 from pullback.api.functions import returned_leaves
 from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, describe
@@ -325,7 +326,7 @@ def odeint(
     Source: Dormand and Prince, J. Comp. Appl. Math. 6 (1980); Hairer, Norsett and Wanner, Solving ODEs I (1993).
     """
     if adjoint not in ("continuous", "solver"):
-        raise ValueError(f"odeint's adjoint must be 'continuous' or 'solver', but got {adjoint!r}.")
+        raise ValueError(f"odeint's adjoint must be 'continuous' or 'solver', but got {brief(adjoint)}.")
     trees = kind_of(func)
     leaves, structure = trees.array_leaves(y0, lambda: "odeint's y0")
     leaves = [leaf if is_inexact(type_of(leaf).dtype) else pnp.asarray(leaf) * 1.0 for leaf in leaves]

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pullback import numpy as pnp
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
-from pullback.core.source import make_public
+from pullback.core.source import api_boundary, make_public
 from pullback.core.trees import TreeDef, check_like, flatten, kind_of, register_dataclass, structure_of, unflatten
 
 __all__ = [
@@ -67,6 +68,12 @@ _LIKE_PARAMETERS = "An optimizer's update takes gradients like the parameters: {
 _LIKE_STATE = "An optimizer's rule returns a state as it takes it: {}.".format
 
 
+def _check_state(function: str, state: Any) -> None:
+    if not isinstance(state, OptimizerState):
+        called = {"update": "update(step, gradients, state)", "params": "params(state)"}[function]
+        raise TypeError(f"An optimizer's {called} takes a state as init and update return it, but got {brief(state)} as state.")
+
+
 def optimizer(rule: Rule) -> Callable[..., Optimizer]:
     """A decorator of a function that makes a rule for a single array, which becomes one for trees.
 
@@ -95,18 +102,23 @@ def optimizer(rule: Rule) -> Callable[..., Optimizer]:
         init_one, update_one, params_one = rule(*args, **kwargs)
         flatten = kind_of(rule).flatten
 
+        @api_boundary
         def init(params: Any) -> OptimizerState:
             leaves, structure = flatten(params)
             return OptimizerState([init_one(leaf) for leaf in leaves], structure)
 
+        @api_boundary
         def update(step: Any, gradients: Any, state: OptimizerState) -> OptimizerState:
+            _check_state("update", state)
             given, structure = flatten(gradients)
             check_like(structure, state.structure, "gradients", "the parameters have", _LIKE_PARAMETERS)
             new = [update_one(step, g, one) for g, one in zip(given, state.states, strict=True)]
             check_like(structure_of(new), structure_of(state.states), "state", "it took", _LIKE_STATE)
             return OptimizerState(new, structure)
 
+        @api_boundary
         def params(state: OptimizerState) -> Any:
+            _check_state("params", state)
             return unflatten(state.structure, [params_one(one) for one in state.states])
 
         return Optimizer(init, update, params)

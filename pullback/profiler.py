@@ -13,8 +13,9 @@ from typing import Any, Self, TypeVar
 
 from pullback.api.devices import devices
 from pullback.api.functions import check_callable
+from pullback.core.brief import brief
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, make_public, name_of
+from pullback.core.source import api_boundary, api_class, make_public, name_of
 from pullback.engine.backend import Backend, backend
 from pullback.engine.jaxlib import profiler, running_profiler
 from pullback.engine.place import current_default_device
@@ -74,9 +75,9 @@ def start_trace(log_dir: str | os.PathLike[str], *, python_frames: bool = True, 
     """
     directory = Path(os.fspath(log_dir))
     if isinstance(host_level, bool) or host_level not in (0, 1, 2, 3):
-        raise ValueError(f"start_trace takes a host_level of 0, 1, 2 or 3, not {host_level!r}.")
+        raise ValueError(f"start_trace takes a host_level of 0, 1, 2 or 3, not {brief(host_level)}.")
     if not isinstance(python_frames, bool):
-        raise TypeError(f"start_trace takes python_frames as True or False, not {python_frames!r}.")
+        raise TypeError(f"start_trace takes python_frames as True or False, not {brief(python_frames)}.")
     with _trace.lock:
         if _trace.session is not None:
             raise RuntimeError("A trace is running already: end it with pb.profiler.stop_trace() first.")
@@ -153,6 +154,7 @@ def trace(log_dir: str | os.PathLike[str], *, python_frames: bool = True, host_l
         stop_trace()
 
 
+@api_class
 class TraceAnnotation(contextlib.ContextDecorator):
     """Names what happens in a `with` block, or in a function that it decorates, in the traces that are running.
 
@@ -167,7 +169,7 @@ class TraceAnnotation(contextlib.ContextDecorator):
 
     def __init__(self, name: str, **metadata: Any) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{type(self).__name__} takes a name, but got {name!r}.")
+            raise TypeError(f"{type(self).__name__} takes a name, but got {brief(name)}.")
         self.name, self.metadata = name, metadata
         self._open: Any = None
 
@@ -186,6 +188,7 @@ class TraceAnnotation(contextlib.ContextDecorator):
             opened.__exit__(*error)
 
 
+@api_class
 class StepTraceAnnotation(TraceAnnotation):
     """Names a step of a training loop, so that XProf shows its time step by step.
 

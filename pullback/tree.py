@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from pullback.core import trees
+from pullback.core.brief import brief
 from pullback.core.errors import StructureError
 from pullback.core.source import make_public
 from pullback.core.trees import TreeDef, register_dataclass, register_node
@@ -100,11 +101,15 @@ def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
         >>> tree.unflatten(tree.structure([0, (0, 0)]), "abc")
         ['a', ('b', 'c')]
     """
+    if not isinstance(leaves, Iterable):
+        raise TypeError(f"tree.unflatten takes its leaves as a list, or what can be iterated over, but got {brief(leaves)}.")
     found = list(leaves)
     if len(found) != (count := _count("unflatten", "structure", structure)):
         first = trees.structure_paths(structure, "tree")[len(found) :][:1]
         without = f": there is none for {first[0]}" if first else ""
-        raise StructureError(f"tree.unflatten: the structure has {count} leaves, but got {len(found)}{without}.")
+        raise StructureError(
+            f"tree.unflatten takes the leaves of the structure, of which there are {count}, but got {len(found)}{without}."
+        )
     return trees.unflatten(structure, found)
 
 
@@ -244,7 +249,7 @@ def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:
     found = trees.flatten(tree)[0]
     rows, columns = _count("transpose", "outer", outer), _count("transpose", "inner", inner)
     if len(found) != rows * columns:
-        raise StructureError(f"tree.transpose expected a tree of {rows} by {columns} leaves, but got {len(found)} leaves.")
+        raise StructureError(f"tree.transpose expected a tree of {rows} by {columns} leaves, but got {len(found)}.")
     return trees.unflatten(inner, [trees.unflatten(outer, found[i::columns]) for i in range(columns)])
 
 
@@ -252,7 +257,7 @@ def _count(function: str, name: str, structure: Any) -> int:
     """The number of leaves of a structure. Raises TypeError if it is none."""
     count = getattr(structure, "num_leaves", None)
     if not isinstance(count, int):
-        raise TypeError(f"tree.{function} takes as its {name} what tree.structure returns, but got {structure!r}.")
+        raise TypeError(f"tree.{function} takes as its {name} what tree.structure returns, but got {brief(structure)}.")
     return count
 
 

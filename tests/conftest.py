@@ -14,6 +14,9 @@ import pytest
 # each other, with all their might, since each core has a worker of pytest-xdist's already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import rendered
+
+from pullback.core import source
 from pullback.program.checking import check_program
 from pullback.program.program import Program
 
@@ -36,6 +39,25 @@ def every_program_keeps_the_rules() -> Iterator[None]:
         yield
 
 
+reader = rendered.Reader()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def every_error_is_read() -> Iterator[None]:
+    """Whatever error pullback raises in a test is held to the rules of messages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_show", reader)
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test fails in which an error breaks one of those rules."""
+    yield
+    if wrong := reader.take():
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--campaign", action="store_true", help="also run the long campaigns of random programs")
 
@@ -47,3 +69,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if item.get_closest_marker("campaign") is None]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """A module that imports JAX's façade has begun JAX's habits in the whole process: they end before the next one is imported,
+    and its tests begin them for themselves."""
+    if (package := sys.modules.get("pullback.compat.jax.facade")) is not None:
+        package.end_habits()

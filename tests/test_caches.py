@@ -43,6 +43,7 @@ DECIDED_BY_THE_TEXT = {
     "core/namespaces.py:_opened",
     "core/primitive.py:_linear_flags",
     "core/source.py:_roots",
+    "core/source.py:_rules",
     "core/trees.py:_kinds",
     "core/trees.py:_waiting",
     "core/trees.py:_dataclasses",

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from pullback.analysis.compiled import compiled_figures, in_words, traced
-from pullback.analysis.counting import EquationCost, Ran, equation_costs, heading, place_of
+from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_callable, check_flags
+from pullback.core.brief import brief
 from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary
 from pullback.core.types import ArrayType
 from pullback.diagnose.replay import replay
 from pullback.program.cost import Cost, total
+from pullback.program.printing import heading
 from pullback.program.program import Program
 
 MOST_ROWS = 24  # that are shown of a table; `rows` has all
@@ -146,7 +148,7 @@ class CostTable(Shown):
             [('primal', 1), ('residual', 2), ('cotangent', 1)]
         """
         if view not in VIEWS:
-            raise ValueError(f"CostTable.by takes one of {', '.join(map(repr, VIEWS))}, but got {view!r}.")
+            raise ValueError(f"CostTable.by takes one of {', '.join(map(repr, VIEWS))}, but got {brief(view)}.")
         return type(self)(self.program, self.equations, self.compiled, self._why, view)
 
     @property
@@ -287,7 +289,7 @@ def _cells(row: CostRow, view: str) -> list[str]:
         intensity,
         part(row.share_of_work),
         part(row.share_of_bytes),
-        duration(row.seconds),
+        duration(row.seconds or None),
         times,
         at,
         row.code,

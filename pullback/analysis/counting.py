@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pullback.core.source import Source
+from pullback.core.source import Source, shown_file
 from pullback.program.cost import Cost, Sizes, counted_runs, equation_cost, inner_sizes, total
 from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
@@ -177,17 +176,8 @@ def source_of(equation: Equation | None) -> Source | None:
 
 
 def place_of(file: str, line: int) -> str:
-    """A line as it is shown: by a path from here, if the file lies below, else by the file's name."""
-    if not file:
-        return ""
-    here = os.getcwd() + os.sep
-    return f"{file.removeprefix(here) if file.startswith(here) else os.path.basename(file)}:{line}"
-
-
-def heading(program: Program) -> str:
-    """A Program's name with the types of what it takes."""
-    types = ", ".join(map(str, program.input_types))
-    return f"{program.name}({types if len(types) <= 60 else f'{len(program.inputs)} arrays'})"
+    """A line as it is shown; nothing if there is none."""
+    return f"{shown_file(file)}:{line}" if file else ""
 
 
 def count_equations(program: Program) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
-from pullback.analysis.counting import heading, maker_of, place_of, source_of
+from pullback.analysis.counting import maker_of, place_of, source_of
 from pullback.analysis.tables import Column, Shown, Table, number_of, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
@@ -16,6 +16,7 @@ from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Made, Variable
 from pullback.program.liveness import Liveness, constants_of, liveness, waiting
+from pullback.program.printing import heading
 from pullback.program.program import Program
 from pullback.program.running import Run, runs_of
 
@@ -294,6 +295,8 @@ def _residuals(program: Program, names: Sequence[str], seen: set[int]) -> Iterat
             continue
         for place, atom in enumerate(equation.inputs):
             maker = makers.get(atom)  # type: ignore[arg-type]
+            if maker is None and atom not in numbers and _begins(equation, place):
+                continue  # the zeros with which a sum of cotangents begins
             if isinstance(atom, Variable) and (maker is None or maker.role in ("primal", "residual")):
                 wanted.setdefault(atom, {}).update(dict.fromkeys(_rules(equation, place, maker)))
     for variable, rules in wanted.items():
@@ -303,6 +306,11 @@ def _residuals(program: Program, names: Sequence[str], seen: set[int]) -> Iterat
         else:
             made_by = _called(names, numbers[variable]) if variable in numbers else "constant"
         yield _value(made_by, variable.type, variable.type.nbytes, maker, tuple(rules))
+
+
+def _begins(equation: Equation, place: int) -> bool:
+    """Whether an operand is what a loop carries at first."""
+    return any([run.loop and run.consts <= place - run.lead < run.consts + run.carry for run in runs_of(equation)])
 
 
 def _rules(reader: Equation, place: int, maker: Equation | None) -> Iterator[str]:

@@ -12,15 +12,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
-from pullback.analysis.counting import EquationCost, equation_costs, heading, place_of, source_of
+from pullback.analysis.counting import EquationCost, equation_costs, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
-from pullback.analysis.tables import Column, Shown, Table, count, number_of, part, size
+from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
-from pullback.api.stages import Traced
 from pullback.api.traced import call_paths
+from pullback.core.brief import brief
 from pullback.core.errors import LeafError
 from pullback.core.source import Source, api_boundary
 from pullback.core.tracing import Tracer
@@ -29,7 +29,7 @@ from pullback.core.types import ArrayType, ShapeDtypeStruct
 from pullback.ops.contract import dot_general
 from pullback.ops.shape import transpose
 from pullback.program.equation import Atom, Equation
-from pullback.program.printing import share_counts
+from pullback.program.printing import heading, share_counts
 from pullback.program.program import Program
 from pullback.program.running import runs_of
 
@@ -95,6 +95,7 @@ class Profile(Shown):
 
     Attributes:
         program: the Program that ran. total: how long a call takes, without the profiler: `min` and `median`, in seconds.
+        by_jit: likewise, of a call as jit runs it, where that is with code of pullback's own; None where XLA's code runs.
         runs: how often it ran under the profiler. alone: whether equations were measured one by one, each compiled by itself.
         view: by what the rows are.
 
@@ -107,8 +108,10 @@ class Profile(Shown):
         True
     """
 
-    def __init__(self, program: Program, total: Timing, measured: Measured, notes: Sequence[str], view: str) -> None:
-        self.program, self.total, self.view = program, total, view
+    def __init__(
+        self, program: Program, total: Timing, by_jit: Timing | None, measured: Measured, notes: Sequence[str], view: str
+    ) -> None:
+        self.program, self.total, self.by_jit, self.view = program, total, by_jit, view
         self.runs, self.alone = measured.runs, measured.alone
         self._measured, self._notes = measured, tuple(notes)
         self._equations = {one.id: one for inner in share_counts(program)[0] for one in inner.equations}
@@ -135,8 +138,8 @@ class Profile(Shown):
             ['mul']
         """
         if view not in VIEWS:
-            raise ValueError(f"Profile.by takes one of {', '.join(map(repr, VIEWS))}, but got {view!r}.")
-        return type(self)(self.program, self.total, self._measured, self._notes, view)
+            raise ValueError(f"Profile.by takes one of {', '.join(map(repr, VIEWS))}, but got {brief(view)}.")
+        return type(self)(self.program, self.total, self.by_jit, self._measured, self._notes, view)
 
     @property
     def rows(self) -> list[ProfileRow]:
@@ -248,8 +251,10 @@ class Profile(Shown):
         notes = [f"... and {len(rows) - len(cells):,} more: .rows has all"] if len(cells) < len(rows) else []
         if any([row.what == UNKNOWN for row in rows]):
             notes.append("unknown: XLA does not tell of which equation it made the operation")
-        title = f"{heading(self.program)}: a call takes {seconds(self.total.median)}, {seconds(self.total.min)} at least"
-        return [Table(title, columns, cells, [*notes, *self._notes]).without_empty()]
+        takes = f"{duration(self.total.median)}, {duration(self.total.min)} at least"
+        if self.by_jit is not None:
+            takes = f"{duration(self.by_jit.median)} as jit runs it, with code of pullback's own; with XLA's {takes}"
+        return [Table(f"{heading(self.program)}: a call takes {takes}", columns, cells, [*notes, *self._notes]).without_empty()]
 
     def flame(self) -> dict[str, Any]:
         """The times as a flame graph: the user's functions that called one another, their lines, and in these the operations.
@@ -356,19 +361,6 @@ def _work(one: EquationCost) -> float:
     return one.cost.work
 
 
-def seconds(time: float) -> str:
-    """A time in three digits.
-
-    Example:
-        >>> seconds(0.00123456), seconds(4.2e-7), seconds(12.0), seconds(0.0)
-        ('1.23 ms', '0.42 us', '12 s', '0')
-    """
-    if not time:
-        return "0"
-    scale, unit = (1.0, "s") if time >= 1.0 else (1e3, "ms") if time >= 1e-3 else (1e6, "us")
-    return f"{time * scale:.3g} {unit}"
-
-
 def _places(lines: Sequence[tuple[str, int, str]]) -> str:
     """Where lines are, the first few of them: `model.py:3, model.py:5`."""
     return ", ".join([place_of(file, line) for file, line, _ in lines[:3]]) + (", ..." if len(lines) > 3 else "")
@@ -378,7 +370,7 @@ def _cells(row: ProfileRow, view: str, at: str) -> list[str]:
     moved = None if row.bytes is None or not row.median else row.bytes * (row.times if view == "operation" else 1) / row.median
     rates = [count(row.flops_per_second) if row.flops_per_second else "", size(moved).removesuffix("B") if moved else ""]
     times = f"x{row.times:,.4g}" if row.times != 1 else ""
-    return [seconds(row.median), seconds(row.min), part(row.share), times, row.name, row.what, *rates, at, row.code]
+    return [duration(row.median), duration(row.min), part(row.share), times, row.name, row.what, *rates, at, row.code]
 
 
 def _timed(run: Callable[[], object], runs: int | None) -> tuple[Timing, int]:
@@ -393,14 +385,11 @@ def _timed(run: Callable[[], object], runs: int | None) -> tuple[Timing, int]:
     return Timing(min(times), statistics.median(times)), len(times)
 
 
-def _as_jit_runs_it(jitted: Jitted, traced: Traced, args: tuple[Any, ...], kwargs: dict[str, Any], runs: int) -> str:
+def _as_jit_runs_it(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any], runs: int) -> Timing:
     """How long a call takes where code of our own runs it."""
-    if any(traced.donated):
-        return "jit also runs code of pullback's own"
     for _ in range(LEAST):
         block_until_ready(jitted(*args, **kwargs))
-    timing, _ = _timed(lambda: jitted(*args, **kwargs), runs)
-    return f"as jit runs it, with code of pullback's own, a call takes {seconds(timing.median)}"
+    return _timed(lambda: jitted(*args, **kwargs), runs)[0]
 
 
 @api_boundary
@@ -441,7 +430,7 @@ def profile(
     fun = apply_transformations(fun, apply)
     check_flags("profile", alone=alone)
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, INTEGERS) or runs < 1):
-        raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {runs!r}.")
+        raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {brief(runs)}.")
     trees = kind_of(fun)
     for i, leaf in enumerate(trees.flatten((args, kwargs))[0]):
         if isinstance(leaf, (ArrayType, ShapeDtypeStruct, Tracer)):
@@ -455,6 +444,7 @@ def profile(
     stage = jitted.trace(*args, **kwargs)
     lowered = stage.lower()
     measured: Measured | None = None
+    by_jit: Timing | None = None
     notes: list[str] = []
     if not alone:
         run, make = measured_by_xla(lowered, args, kwargs)
@@ -463,7 +453,8 @@ def profile(
         measured = make(many)
         tier = jitted.explain(*args, **kwargs)
         if tier.tier != "xla":
-            notes.append(f"these are XLA's operations; {_as_jit_runs_it(jitted, stage, args, kwargs, many)} ({tier})")
+            notes.append(f"these are the operations of XLA's code; jit runs code of pullback's own, which has none ({tier})")
+            by_jit = None if any(stage.donated) else _as_jit_runs_it(jitted, args, kwargs, many)
         if not measured.parts:
             notes.append("XLA's profiler recorded no operations here: equations were measured one by one")
     if measured is None or not measured.parts:
@@ -475,5 +466,5 @@ def profile(
     spent = sum([statistics.median(one.seconds) for one in measured.parts])
     many = max([variable.sharding.mesh.size for variable in stage.program.inputs if variable.sharding is not None], default=1)
     added = f", on {many} devices added up" if many > 1 else ""
-    notes.append(f"{number_of(measured.runs, 'run')}; operations take {seconds(spent)} together{added}")
-    return Profile(stage.program, total, measured, notes, "operation")
+    notes.append(f"{number_of(measured.runs, 'run')}; operations take {duration(spent)} together{added}")
+    return Profile(stage.program, total, by_jit, measured, notes, "operation")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import html
-import os
-import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TextIO
 
-from pullback.core.bars import print_table
+from pullback.core.bars import output, print_table
 
 
 class Column(NamedTuple):
@@ -48,17 +47,32 @@ def plain(table: Table) -> str:
         x            8
         weights  1,024
     """
-    cut = [[one if len(one) <= LONGEST else f"{one[: LONGEST - 3]}..." for one in row] for row in table.rows]
-    rows = [[column.heading for column in table.columns], *cut]
-    widths = [max([len(row[i]) for row in rows]) for i in range(len(table.columns))]
+    rows = [[column.heading for column in table.columns], *[[_cut(one) for one in row] for row in table.rows]]
+    widths = [max([cell_width(row[i]) for row in rows]) for i in range(len(table.columns))]
     lines = []
     for row in rows:
-        cells = [
-            text.rjust(width) if column.number else text.ljust(width) for text, width, column in zip(row, widths, table.columns)
-        ]
+        blanks = [" " * (width - cell_width(text)) for text, width in zip(row, widths)]
+        cells = [blank + text if column.number else text + blank for text, blank, column in zip(row, blanks, table.columns)]
         lines.append("  ".join(cells).rstrip())
     title = [table.title] if table.title else []
     return "\n".join([*title, *(lines if table.columns else ()), *table.notes])
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def cell_width(text: str) -> int:
+    """How many cells of a terminal a text takes: characters of East Asia two, accents that join the letter before none.
+
+    Example:
+        >>> cell_width("layer"), cell_width("层一")
+        (5, 4)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum([unicodedata.east_asian_width(one) in "WF" for one in text])
+    return len(text) + wide - sum([unicodedata.combining(one) > 0 for one in text])
 
 
 def as_html(table: Table) -> str:
@@ -84,8 +98,7 @@ def _side(column: Column) -> str:
 
 def show(tables: Sequence[Table], color: bool | None, file: TextIO | None) -> None:
     """Print tables: on a terminal, or if `color` says so, in colour and as wide as that; elsewhere as plain text."""
-    out = sys.stdout if file is None else file
-    colored = out.isatty() and not os.environ.get("NO_COLOR") if color is None else color
+    out, colored = output(file, color)
     for number, table in enumerate(tables):
         if number:
             print(file=out)
@@ -93,7 +106,8 @@ def show(tables: Sequence[Table], color: bool | None, file: TextIO | None) -> No
             print(plain(table), file=out)
         else:
             headings = [(column.heading, column.number, column.code) for column in table.columns]
-            print_table(table.title, headings, table.rows, table.notes, table.strong, out)
+            rows = [[one if column.code else _cut(one) for one, column in zip(row, table.columns)] for row in table.rows]
+            print_table(table.title, headings, rows, table.notes, table.strong, out)
 
 
 class Shown:
@@ -158,8 +172,8 @@ def count(number: float) -> str:
     """A count: exactly up to 99,999; above in three digits.
 
     Example:
-        >>> count(1234), count(2_345_678), count(0), count(1.5)
-        ('1,234', '2.35 M', '0', '1.5')
+        >>> count(1234), count(2_345_678), count(999_960), count(0), count(1.5)
+        ('1,234', '2.35 M', '1 M', '0', '1.5')
     """
     return _scaled(number, "", 100_000)
 
@@ -176,10 +190,17 @@ def size(number: float) -> str:
 
 def _scaled(number: float, unit: str, exact_below: int) -> str:
     if abs(number) < exact_below:
-        text = f"{number:,.0f}" if number == int(number) or abs(number) >= 1000 else f"{number:.3g}"
-        return f"{text} {unit}".rstrip()
-    scale, letter = next(((scale, letter) for scale, letter in _SCALES if abs(number) >= scale), (1e3, "k"))
-    return f"{number / scale:.3g} {letter}{unit}"
+        return f"{f'{number:,.0f}' if number == int(number) else _three(number)} {unit}".rstrip()
+    scale, letter = next(((scale, letter) for scale, letter in _SCALES if abs(number) >= ROUNDED * scale), (1e3, "k"))
+    return f"{_three(number / scale)} {letter}{unit}"
+
+
+ROUNDED = 0.9995  # what is no less is 1 in three digits
+
+
+def _three(number: float) -> str:
+    """A number in three digits, and all of those before the point."""
+    return f"{number:.3g}" if abs(number) < 1000 * ROUNDED else f"{number:,.0f}"
 
 
 def part(fraction: float) -> str:
@@ -196,13 +217,14 @@ def duration(seconds: float | None) -> str:
     """A time in three digits; nothing if there is none.
 
     Example:
-        >>> duration(0.0123), duration(0.00000456), duration(12.3), duration(None)
-        ('12.3 ms', '4.56 us', '12.3 s', '')
+        >>> duration(0.0123), duration(0.00000456), duration(1234.5), duration(0.0), duration(None)
+        ('12.3 ms', '4.56 us', '1,234 s', '0', '')
     """
     if not seconds:
-        return ""
-    scale, unit = next(((scale, unit) for scale, unit in ((1, "s"), (1e-3, "ms")) if seconds >= scale), (1e-6, "us"))
-    return f"{seconds / scale:.3g} {unit}"
+        return "" if seconds is None else "0"
+    units = ((1, "s"), (1e-3, "ms"))
+    scale, unit = next(((scale, unit) for scale, unit in units if seconds >= ROUNDED * scale), (1e-6, "us"))
+    return f"{_three(seconds / scale)} {unit}"
 
 
 def number_of(many: int, what: str) -> str:

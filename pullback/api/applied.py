@@ -15,26 +15,29 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pullback.api.compiled import jit
+from pullback.api.compiled import Jitted, jit
 from pullback.api.derivatives import grad, jvp, value_and_grad, vjp
 from pullback.api.functions import Function, check_callable, standing_for
 from pullback.api.jacobians import hessian, jacfwd, jacrev
 from pullback.api.mapping import vmap
 from pullback.api.memory import checkpoint
-from pullback.api.traced import xpr
-from pullback.core.array import Array
+from pullback.api.traced import TracedCall, check_closed, traced_call, with_placeholders
+from pullback.core.array import Array, find_converter
 from pullback.core.axes import axis_sizes
+from pullback.core.brief import brief, counted
 from pullback.core.lazy import lazy_module
 from pullback.core.refs import Ref
 from pullback.core.source import describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import kind_of, unflatten
 from pullback.program.program import Program
+from pullback.transforms.simplify import drop_dead_code
 
 inspect = lazy_module("inspect")
 
 Apply = str | Function | Sequence[Any]  # texts, and functions from a function to a function
 Options = Mapping[str, Any]
+MOST_WRAPPED = 100  # decorators around a function that are looked at
 
 
 def pushed_forward(function: Function, has_aux: bool = False) -> Function:
@@ -122,7 +125,7 @@ def transformations(apply: Apply, defaults: Mapping[str, Options] | None = None)
         return [Applied(name_of(apply), apply)]
     raise TypeError(
         'apply takes transformations as text, as in "grad,vmap", or a list of functions that transform a function, but got'
-        f" {apply!r} of type {type(apply).__name__}."
+        f" {brief(apply)} of type {type(apply).__name__}."
     )
 
 
@@ -154,7 +157,7 @@ def apply_transformations(function: Function, apply: Apply) -> Function:
 def _applied(one: Applied, function: Function) -> Function:
     made = one(function)
     if not callable(made):
-        raise TypeError(f"apply: {one.name} must return a function, but returned {made!r} of type {type(made).__name__}.")
+        raise TypeError(f"apply: {one.name} must return a function, but returned {brief(made)} of type {type(made).__name__}.")
     return made
 
 
@@ -183,7 +186,9 @@ def _of_expression(node: ast.expr, text: str, defaults: Mapping[str, Options]) -
     names = list(inspect.signature(make).parameters)[1:]
     given: list[tuple[str | None, ast.expr]] = [*zip(names, call.args), *[(one.arg, one.value) for one in call.keywords]]
     if len(call.args) > len(names):
-        raise ValueError(f"apply={text!r}: {name} takes {len(names)} options ({', '.join(names)}), not {len(call.args)}.")
+        raise ValueError(
+            f"apply={text!r}: {name} takes {counted(len(names), 'option')} ({', '.join(names)}), not {len(call.args)}."
+        )
     options: dict[str, Any] = {}
     for option, value in given:
         if option is None or option not in names or option in options:
@@ -203,6 +208,68 @@ def _of_expression(node: ast.expr, text: str, defaults: Mapping[str, Options]) -
 # ---- the stages between a function and the transformed one --------------------------------------------------------------
 
 
+class Static(NamedTuple):
+    """The arguments of a call that are handed on as they are, untraced: those by position, by number, and those by name."""
+
+    numbers: tuple[int, ...] = ()
+    names: frozenset[str] = frozenset()
+
+    def dynamic(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The others, with None in the place of one that is given by position."""
+        given = tuple([None if i in self.numbers else arg for i, arg in enumerate(args)])
+        return given, {name: arg for name, arg in kwargs.items() if name not in self.names}
+
+    def restored(self, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """A call's arguments, with others in the place of those that are not handed on as they are."""
+        given, named = dynamic
+        return (
+            tuple([args[i] if i in self.numbers else arg for i, arg in enumerate(given)]),
+            {**named, **{name: kwargs[name] for name in self.names}},
+        )
+
+
+def static_arguments(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Static:
+    """The arguments of a call that are handed on as they are: those that a jitted function in it takes so, and those without
+    arrays and numbers, such as a text."""
+    found = _without_leaves(_is_array, fun, args, kwargs)
+    numbers, names = {*found.numbers}, {*found.names}
+    at: Any = fun
+    for _ in range(MOST_WRAPPED):
+        if at is None:
+            break
+        if isinstance(at, Jitted):
+            numbers.update([number % len(args) for number in at._static_numbers if -len(args) <= number < len(args)])
+            names |= at._static_names & kwargs.keys()
+        at = getattr(at, "__wrapped__", None)
+    return Static(tuple(sorted(numbers)), frozenset(names))
+
+
+def untraced_arguments(fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Static:
+    """The arguments with which a function is called while another one is traced that are no traced values: what is around
+    hands them on as they are."""
+    return _without_leaves(_has_type, fun, args, kwargs)
+
+
+def _without_leaves(test: Callable[[Any], bool], fun: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Static:
+    """The arguments that have leaves, none of which passes a test."""
+
+    def fixed(arg: Any) -> bool:
+        leaves = kind_of(fun).flatten(arg)[0]
+        return bool(leaves) and not any([test(leaf) for leaf in leaves])
+
+    numbers = [number for number, arg in enumerate(args) if fixed(arg)]
+    return Static(tuple(numbers), frozenset([name for name, arg in kwargs.items() if fixed(arg)]))
+
+
+def _has_type(leaf: Any) -> bool:
+    return isinstance(leaf, (Array, Tracer, Ref)) or hasattr(leaf, "dtype")
+
+
+def _is_array(leaf: Any) -> bool:
+    """Whether a leaf is an array or a number, has or may have the values of one, or stands for one."""
+    return _has_type(leaf) or find_converter(type(leaf)) is not None
+
+
 class Stage(NamedTuple):
     """A function on the way from the user's own to the transformed one, with what it is called with there.
 
@@ -211,6 +278,7 @@ class Stage(NamedTuple):
         function: the function.
         args, kwargs: the arguments of a call of it, with an `ArrayType` for each array.
         axes: the sizes of the named axes that are there when it is called, by name, the outermost first.
+        static: which arguments are not traced.
     """
 
     name: str
@@ -218,6 +286,27 @@ class Stage(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     axes: dict[Hashable, int]
+    static: Static = Static()
+
+    def traced(self, what: str, function: Function | None = None) -> TracedCall:
+        """The call, traced, where its named axes are.
+
+        Arguments:
+            what: what error messages say is being done. function: another function in the place of its own.
+        """
+        called = self.function if function is None else function
+        dynamic = with_placeholders(self.static.dynamic(self.args, self.kwargs), kind_of(called))
+        args, kwargs = self.static.restored(self.args, self.kwargs, dynamic)
+        found: list[TracedCall] = []
+
+        def trace() -> None:
+            found.append(traced_call(what, called, args, kwargs, *self.static))
+
+        for name, size in reversed(self.axes.items()):
+            trace = vmap(trace, axis_name=name, axis_size=size)
+        trace()
+        check_closed(what, called, found[0].traced.captures)
+        return found[0]
 
     def program(self) -> Program:
         """The stage as a Program.
@@ -226,15 +315,7 @@ class Stage(NamedTuple):
             >>> stages(lambda x: x * 2.0, (pb.ArrayType((3,)),), apply="vmap")[0].program()
             <Program <lambda>: (f32[]) -> (f32[]), 1 equations>
         """
-        found: list[Program] = []
-
-        def trace() -> None:
-            found.append(xpr(self.function, *self.args, **self.kwargs))
-
-        for name, size in reversed(self.axes.items()):
-            trace = vmap(trace, axis_name=name, axis_size=size)
-        trace()
-        return found[0]
+        return drop_dead_code(self.traced("xpr").traced.program)
 
 
 def stages(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, apply: Apply = "") -> list[Stage]:
@@ -262,7 +343,8 @@ def stages(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any] | 
     for one in applied:
         functions.append(_applied(one, functions[-1]))
     given, named = _types((tuple(args), dict(kwargs or {})), function)
-    found = [Stage(str(applied[-1]) if applied else "", functions[-1], given, named, {})]
+    static = static_arguments(functions[-1], given, named)
+    found = [Stage(str(applied[-1]) if applied else "", functions[-1], given, named, {}, static)]
     for number in reversed(range(len(applied))):
         name = str(applied[number - 1]) if number else ""
         found.append(_inner(name, functions[number], applied[number], found[-1]))
@@ -280,7 +362,8 @@ def _inner(name: str, function: Function, transformation: Applied, outer: Stage)
     @standing_for(function)
     def looked(*args: Any, **kwargs: Any) -> Any:
         given, named = _types((args, kwargs), function)
-        seen.append(Stage(name, function, given, named, {axis: size for axis, size, _ in axis_sizes()}))
+        sizes = {axis: size for axis, size, _ in axis_sizes()}
+        seen.append(Stage(name, function, given, named, sizes, untraced_arguments(function, args, kwargs)))
         raise _Called
 
     transformed = _applied(transformation, looked)

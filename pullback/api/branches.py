@@ -15,6 +15,7 @@ from pullback.api.stepwise import by_steps
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.cond import cond as cond_primitive
 from pullback.control.holder import bind_or_forward
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import api_boundary, describe
@@ -95,7 +96,7 @@ def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any, ope
     """
     operands = _operands("switch", operands, operand)
     if not isinstance(branches, Sequence):
-        raise TypeError(f"switch takes its branches as a list or tuple of functions, but got {branches!r}.")
+        raise TypeError(f"switch takes its branches as a list or tuple of functions, but got {brief(branches)}.")
     if not branches:
         raise ValueError("switch needs at least one branch.")
     for number, branch in enumerate(branches):

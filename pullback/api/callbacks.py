@@ -10,6 +10,7 @@ from pullback.api.functions import check_callable
 from pullback.api.traced import call_paths
 from pullback.control.callback import io_callback as io_primitive
 from pullback.control.callback import pure_callback as pure_primitive
+from pullback.core.brief import brief
 from pullback.core.dtypes import requested
 from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary, describe, name_of
@@ -74,7 +75,7 @@ def _prepared(
         if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
             raise LeafError(
                 f"{what}'s result_shape_dtypes must have a shape and a dtype for each array that the callback returns, as"
-                f" pb.ArrayType(shape, dtype) has, but {path} is {leaf!r}."
+                f" pb.ArrayType(shape, dtype) has, but {path} is {brief(leaf)}."
             )
     types = tuple([ArrayType(leaf.shape, requested(leaf.dtype)) for leaf in announced])
     names = tuple([f"{path} of the callback {describe(callback)}" for path in paths])
@@ -124,8 +125,8 @@ def pure_callback(
     if vmap_method is not None and not (isinstance(vmap_method, str) and vmap_method in _METHODS):
         legacy = " 'legacy_vectorized' is not supported: 'expand_dims' or 'broadcast_all' say which of the two is meant."
         raise ValueError(
-            f"pure_callback's vmap_method must be None or one of {', '.join(map(repr, _METHODS))}, but got {vmap_method!r}."
-            + (legacy if isinstance(vmap_method, str) and vmap_method == "legacy_vectorized" else "")
+            f"pure_callback's vmap_method must be None or one of {', '.join(map(repr, _METHODS))}, but got"
+            f" {brief(vmap_method)}." + (legacy if isinstance(vmap_method, str) and vmap_method == "legacy_vectorized" else "")
         )
     leaves, params, structure = _prepared("pure_callback", callback, result_shape_dtypes, sharding, args, kwargs)
     return unflatten(structure, pure_primitive(*leaves, method=vmap_method, **params))

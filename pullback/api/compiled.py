@@ -25,6 +25,7 @@ from pullback.control.call import bind_call
 from pullback.core.array import Array, BorrowedArray, as_array, from_numpy
 from pullback.core.axes import axis_sizes
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import DonatedBufferError, RefError, StaticArgumentError
 from pullback.core.lazy import lazy_module
@@ -252,7 +253,7 @@ class Jitted(NativeCallable):
                 return call_with_refs(lambda leaves: call(unflatten(structure, leaves)), trees.flatten(traced)[0], given)
 
             called, trees = call_in_places if given else call, self._trees_taken
-            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees)
+            traced = trace("jit", self._fun, (structure,), types, paths(), call=called, refs=True, trees=trees, state=given)
             captures, refs = traced.captures[: len(traced.captures) - len(traced.refs)], traced.refs
             donated = () if traced.captures else self._donated(*dynamic)
             program, out_structure = simplify(traced.program), traced.structure
@@ -367,6 +368,7 @@ class Jitted(NativeCallable):
             trim(error)
             raise
 
+    @api_boundary
     def lower(self, /, *args: Any, **kwargs: Any) -> Lowered:
         """Trace and lower for arguments like these, without compiling or running; `ArrayType`s serve for arrays.
 
@@ -383,6 +385,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).lower()
 
+    @api_boundary
     def explain(self, /, *args: Any, **kwargs: Any) -> Choice:
         """Who runs the function for arguments like these, machine code of pullback's own or XLA, and why.
 
@@ -420,6 +423,7 @@ class Jitted(NativeCallable):
         """
         return self.trace(*args, **kwargs).out_info
 
+    @api_boundary
     def block_until_compiled(self, timeout: float | None = None) -> None:
         """With `tiered=True`: have the best executable of every signature that was called compiled now, and wait until the next
         call runs it. Without, all of them are the best.
@@ -442,21 +446,17 @@ class Jitted(NativeCallable):
             >>> bool((f(x) == before).all())
             True
         """
-        try:
-            if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
-                raise ValueError(f"block_until_compiled waits for a number of seconds that is not negative, not {timeout!r}.")
-            until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
-            seen = [*self._signatures.values()]  # a copy: other threads may add to them
-            waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
-            for _, tiered in waiting:
-                tiered.begin()
-            for signature, tiered in waiting:
-                if not tiered.wait(until):
-                    raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s. Give it more.")
-                signature.compile()
-        except BaseException as error:
-            trim(error)
-            raise
+        if timeout is not None and not (isinstance(timeout, (int, float, np.integer, np.floating)) and timeout >= 0):
+            raise ValueError(f"block_until_compiled waits for a number of seconds, 0 or more, not {brief(timeout)}.")
+        until = monotonic() + (math.inf if timeout is None else min(timeout, TIMEOUT_MAX))
+        seen = [*self._signatures.values()]  # a copy: other threads may add to them
+        waiting = [(one, tiered) for one in seen if isinstance(tiered := one.executable, Tiered)]
+        for _, tiered in waiting:
+            tiered.begin()
+        for signature, tiered in waiting:
+            if not tiered.wait(until):
+                raise TimeoutError(f"The best code of {describe(self._fun)} is not there after {timeout} s. Give it more.")
+            signature.compile()
 
     def clear_cache(self) -> None:
         """Forget every signature and its executable.
@@ -662,4 +662,4 @@ def _refuse(instead: str, **given: object) -> None:
     """Raise NotImplementedError for arguments of JAX's that are not None, saying what there is instead."""
     for name, value in given.items():
         if value is not None:
-            raise NotImplementedError(f"jit takes no {name}, but got {value!r}. It {instead}.")
+            raise NotImplementedError(f"jit takes no {name}, but got {brief(value)}. It {instead}.")

@@ -28,6 +28,7 @@ from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
@@ -91,6 +92,7 @@ class CustomFunction:
 
     # ---- giving it rules ----
 
+    @api_boundary
     def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
         """Give the function a rule for forward mode (jvp, jacfwd), which reverse mode uses too if there is no other.
 
@@ -120,6 +122,7 @@ class CustomFunction:
         self._define(jvp=jvp, jvp_symbolic=symbolic_zeros, jvps=None)
         return jvp
 
+    @api_boundary
     def defjvps(self, *jvps: Function | None) -> None:
         """Give the function a rule for forward mode, argument by argument.
 
@@ -141,6 +144,7 @@ class CustomFunction:
                 check_callable(jvp, "defjvps")
         self._define(jvp=None, jvp_symbolic=False, jvps=tuple(jvps))
 
+    @api_boundary
     def defvjp(self, fwd: Function, bwd: Function, symbolic_zeros: bool = False, optimize_remat: bool = False) -> None:
         """Give the function a rule for reverse mode (grad, vjp, jacrev).
 
@@ -165,6 +169,7 @@ class CustomFunction:
         check_callable(bwd, "defvjp")
         self._define(fwd=fwd, bwd=bwd, vjp_symbolic=symbolic_zeros)
 
+    @api_boundary
     def def_vmap(self, rule: Function) -> Function:
         """Give the function a rule for vmap.
 
@@ -618,7 +623,7 @@ def _value_and_backward(fun: Function, args: Sequence[Any], kwargs: dict[str, An
     if not isinstance(returned, tuple) or len(returned) != 2 or not callable(returned[1]):
         raise StructureError(
             f"custom_gradient needs a function that returns a pair, its output and a function of the output's cotangent, but"
-            f" {describe(fun)} returned {returned!r}."
+            f" {describe(fun)} returned {brief(returned)}."
         )
     return returned
 
@@ -662,6 +667,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     values = [tracer for tracer, flag in zip(captured, hoisted) if flag]
     others = [tracer for tracer, flag in zip(captured, hoisted) if not flag]
 
+    @api_boundary
     def converted(*args_and_values: Any) -> Any:
         split = len(args_and_values) - len(values)
         args, given = args_and_values[: max(split, 0)], iter(args_and_values[max(split, 0) :])

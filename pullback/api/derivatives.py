@@ -92,7 +92,7 @@ def push_forward(what: str, fun: Function, primals: Sequence[Any], tangents: Seq
     directions = tangent_leaves(what, flat.kind, flat.structures, flat.leaves, tangents)
     result = FlatResult(flat.call, has_aux, what, fun)
     outs, out_tangents = jvp_flat(result, flat.leaves, directions, fun)
-    shown = [weak_as(type_of(out), tangent_result(t, type_of(out))) for t, out in zip(out_tangents, outs)]
+    shown = [weak_as(type_of(out), tangent_result(t, type_of(out)), True) for t, out in zip(out_tangents, outs)]
     pair = result.output(outs), result.output(shown)
     return (*pair, result.aux(outs)) if has_aux else pair
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.api.shardings import places_as_leaves
 from pullback.core.array import Array, PlacedArray, ShardedArray, as_array, find_converter, host_of
+from pullback.core.brief import brief
 from pullback.core.devices import Device, processes
 from pullback.core.errors import DeviceError, LeafError, ShardingError
 from pullback.core.shardings import NamedSharding, SingleDeviceSharding, as_sharding
@@ -28,7 +29,7 @@ T = TypeVar("T")
 def _platform(name: str | None) -> Backend:
     wanted = current_default_device().platform if name is None else name
     if not isinstance(wanted, str):
-        raise TypeError(f'A platform goes by its name, as "cpu", but got {name!r}.')
+        raise TypeError(f'A platform goes by its name, as "cpu", but got {brief(name)}.')
     return platform_named(wanted)
 
 
@@ -101,7 +102,7 @@ def device_count(platform: str | None = None) -> int:
 def find_device(device: Any) -> tuple[Backend, int]:
     """The platform's backend and the position there of a Device. Raises `DeviceError` if it does not exist."""
     if not isinstance(device, Device):
-        raise TypeError(f"A device is one of pb.devices(), but got {device!r}.")
+        raise TypeError(f"A device is one of pb.devices(), but got {brief(device)}.")
     there = _platform(device.platform)
     if device not in there.devices and not device.is_local:
         raise DeviceError(

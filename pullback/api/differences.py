@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.api.functions import Function, check_callable
 from pullback.api.traced import xpr
+from pullback.core.brief import counted
 from pullback.core.source import api_boundary, describe
 from pullback.program.difference import ProgramDiff
 from pullback.program.program import Program
@@ -56,7 +57,7 @@ def program_diff(before: Program | Function, after: Program | Function, /, *args
         if args or kwargs:
             raise TypeError(
                 "program_diff takes two Programs and nothing else, since their types are part of them, but got"
-                f" {len(args) + len(kwargs)} arguments for them."
+                f" {counted(len(args) + len(kwargs), 'argument')} for them."
             )
         return ProgramDiff(*given)
     if not args and not kwargs:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.errors import GradientError, StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.source import at_user_line, describe, named_after, trim
@@ -79,7 +80,9 @@ def check_flags(transformation: str, **flags: Any) -> None:
     """Raise TypeError unless each of these options is True or False, or 1 or 0."""
     for name, flag in flags.items():
         if not (isinstance(flag, (*INTEGERS, np.bool_)) and flag in (0, 1)):
-            raise TypeError(f"{transformation}'s {name} must be True or False, but got {flag!r} of type {type(flag).__name__}.")
+            raise TypeError(
+                f"{transformation}'s {name} must be True or False, but got {brief(flag)} of type {type(flag).__name__}."
+            )
 
 
 def parameters_of(function: Function) -> Mapping[str, Parameter] | None:
@@ -112,15 +115,17 @@ def normalize_argnums(
     numbers = tuple(argnums) if isinstance(argnums, (Sequence, np.ndarray)) else (argnums,)
     for number in numbers:
         if not isinstance(number, INTEGERS) or isinstance(number, bool):
-            raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {argnums!r}.")
+            raise TypeError(f"{transformation}'s argnums must be an int or a sequence of ints, but got {brief(argnums)}.")
         if not -count <= number < count:
             why = f"there is no argument {number} among the {count} that were passed by position"
             if (name := argument_name(function, int(number))) in named:
                 why = f"argument {name} was passed by name: pass it by position"
-            raise GradientError(f"{transformation} of {describe(function)} has argnums={argnums!r}, but {why}.{at_user_line()}")
+            raise GradientError(
+                f"{transformation} of {describe(function)} has argnums={brief(argnums)}, but {why}.{at_user_line()}"
+            )
     normal = tuple([int(number) % count for number in numbers])
     if len(set(normal)) != len(normal):
-        raise GradientError(f"{transformation}'s argnums={argnums!r} names an argument twice: name each once.")
+        raise GradientError(f"{transformation}'s argnums={brief(argnums)} names an argument twice: name each once.")
     return normal
 
 
@@ -137,9 +142,9 @@ def chosen_arguments(
     if not chosen and not called:
         return (), frozenset()
     if not all(isinstance(number, INTEGERS) and not isinstance(number, bool) for number in chosen):
-        raise StaticArgumentError(f"{what}_argnums must be ints, but got {numbers!r}.")
+        raise StaticArgumentError(f"{what}_argnums must be ints, but got {brief(numbers)}.")
     if not all(isinstance(name, str) for name in called):
-        raise StaticArgumentError(f"{what}_argnames must be strings, but got {names!r}.")
+        raise StaticArgumentError(f"{what}_argnames must be strings, but got {brief(names)}.")
     parameters, positional = parameters_of(fun), parameter_names(fun)
     if parameters is None:
         return chosen, frozenset(called)

@@ -25,6 +25,7 @@ ANEW = (
     " outside of the loop or the function that calls it"
 )
 UNLIKE = "no earlier call is like this one"
+UNKNOWN = "no earlier call like this one is remembered"
 CLOSED = "it closes over traced values of what encloses it, so what was traced of it serves one call only"
 FORGOTTEN = "what an earlier call like this one traced has been forgotten"
 RAISED = "an earlier call like this one raised an error while it was traced"
@@ -114,14 +115,15 @@ class History:
 
     def miss(self, fun: Function, key: Any, seen: Sequence[Any]) -> Noted:
         """Note that a call has to be traced, given the keys that there are. Of several that are as near the last one counts."""
-        next(self._misses)
-        found = hash(key)
-        again = next((one for one in reversed(list(self._missed)) if one.hash == found and not differ(one.key, key)), None)
+        before, found, missed = next(self._misses), hash(key), list(self._missed)
+        again = next((one for one in reversed(missed) if one.hash == found and not differ(one.key, key)), None)
         if again is not None:
             noted = Noted(key, found, key, again.after)
         else:
-            nearest = min(reversed(seen), key=lambda one: distance(one, key), default=None)
-            noted = Noted(key, found, nearest, self._first(fun) if nearest is None else UNLIKE)
+            known = [*seen, *[one.key for one in missed]]  # calls that raised, or closed over traced values, left no signature
+            nearest = min(reversed(known), key=lambda one: distance(one, key), default=None)
+            unlike = UNLIKE if before <= max(len(missed), len(seen)) else UNKNOWN
+            noted = Noted(key, found, nearest, self._first(fun) if nearest is None else unlike)
         self._missed.append(noted)
         return noted
 

@@ -21,6 +21,7 @@ from pullback.core.types import ArrayType, array_type
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.shape import reshape, transpose
 from pullback.ops.shape import slice as slice_of
+from pullback.program.provenance import finishing
 from pullback.transforms.batch import batch_flat, materialize
 from pullback.transforms.jvp import jvp_flat
 
@@ -72,10 +73,10 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
             pairs = [(t, type_of(value)) for t, value in zip(tangents, values[: result.count]) if not is_float0(value)]
             out_types[:] = [type for _, type in pairs]
             check_outputs(what, fun, out_types, holomorphic, "fc")
-            return [weak_as(type, zeros(type) if t is ZERO else t) for t, type in pairs]
+            return [weak_as(type, zeros(type) if t is ZERO else t, True) for t, type in pairs]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
-        columns = _along_basis(push, types)
+        columns = _along_basis("jvp", push, types)
         blocks = iter([_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)])
         rows = [
             [np.zeros((*out.shape, *type.shape), float0) for type in types] if is_float0(out) else next(blocks)
@@ -139,7 +140,8 @@ def _by_rows(
                 for cotangent, type in zip(call.pull(cotangents), inputs)
             ]
 
-        blocks = iter([_blocks(row, out_types, type) for row, type in zip(_along_basis(pull, out_types), inputs)])
+        rows = _along_basis("grad", pull, out_types)
+        blocks = iter([_blocks(row, out_types, type) for row, type in zip(rows, inputs)])
         by_input = [
             next(blocks) if flag else [np.zeros((*out.shape, *type.shape), float0) for out in out_types]
             for flag, type in zip(call.active, call.types)
@@ -211,8 +213,9 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return (found[1], found[2]) if has_aux else found[1]
 
 
-def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
-    """A flat linear function applied to every basis vector of its inputs taken together, in one batch.
+def _along_basis(made_by: str, linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
+    """A flat linear function that "jvp" or "grad" has made, applied to every basis vector of its inputs taken together, in one
+    batch.
 
     Each result has as many rows as the inputs have elements, in their order.
     """
@@ -225,20 +228,22 @@ def _along_basis(linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType
         shape = (total, *type.shape)
         bases.append(Array(array_type(shape, type.dtype, type.weak), rows.reshape(shape)))
     trace, outs = batch_flat(linear, bases, [True] * len(bases), Axis(total))
-    return [materialize(trace, out) for out in outs]
+    with finishing(made_by):
+        return [materialize(trace, out) for out in outs]
 
 
 def _blocks(rows: Any, types: Sequence[ArrayType], other: ArrayType, transposed: bool = False) -> list[Any]:
     """What has a row for each element of arrays of `types`, cut into one array for each: of its shape followed by the shape of
-    the rows, which are of type `other`; or of the shapes in the opposite order."""
+    the rows, which are of type `other`; or of the shapes in the opposite order, as forward mode finds them."""
     found, start = [], 0
-    for type in types:
-        block = rows
-        if type.size != type_of(rows).shape[0]:
-            stop = (start + type.size, *other.shape)
-            block = slice_of(rows, start_indices=(start, *[0] * other.ndim), limit_indices=stop)
-        start += type.size
-        if transposed:
-            block = transpose(block, permutation=(*range(1, other.ndim + 1), 0))
-        found.append(reshape(block, new_sizes=(*other.shape, *type.shape) if transposed else (*type.shape, *other.shape)))
+    with finishing("jvp" if transposed else "grad"):
+        for type in types:
+            block = rows
+            if type.size != type_of(rows).shape[0]:
+                stop = (start + type.size, *other.shape)
+                block = slice_of(rows, start_indices=(start, *[0] * other.ndim), limit_indices=stop)
+            start += type.size
+            if transposed:
+                block = transpose(block, permutation=(*range(1, other.ndim + 1), 0))
+            found.append(reshape(block, new_sizes=(*other.shape, *type.shape) if transposed else (*type.shape, *other.shape)))
     return found

@@ -13,7 +13,7 @@ from pullback.api import stepwise
 from pullback.api.functions import Function, R, check_callable, paths_of, standing_for
 from pullback.api.progress import with_bar
 from pullback.api.stepwise import by_steps
-from pullback.api.tangents import brief
+from pullback.api.tangents import tree_in_brief
 from pullback.api.traced import Traced, shared_captures, trace, write_back
 from pullback.control.callback import callback
 from pullback.control.holder import bind_or_forward
@@ -21,6 +21,7 @@ from pullback.control.scan import scan as scan_primitive
 from pullback.control.while_loop import levels_for
 from pullback.control.while_loop import while_loop as while_primitive
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, RefError, ShapeError, StructureError
 from pullback.core.source import api_boundary, describe
@@ -216,7 +217,7 @@ def _count(name: str, number: Any) -> int:
     """A number of steps that a loop was given, as an int."""
     number = operator.index(number) if isinstance(number, Tracer) else number
     if not isinstance(number, (int, np.integer)) or number < 0:
-        raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {number!r}.")
+        raise ValueError(f"{name} must be a number of steps, an int of 0 or more, but got {brief(number)}.")
     return int(number)
 
 
@@ -230,7 +231,7 @@ def pair_structure(trees: Trees, traced: Traced, what: str) -> tuple[tuple[TreeD
     `what` is how errors call the function, and the pair."""
     container, _, parts = trees.node(traced.structure)
     if container is None or not issubclass(container, (tuple, list)) or len(parts) != 2:
-        raise StructureError(f"{what}, but it returned {brief(unflatten(traced.structure, traced.out_types), trees)}.")
+        raise StructureError(f"{what}, but it returned {tree_in_brief(unflatten(traced.structure, traced.out_types), trees)}.")
     first, second = [LEAF if part.num_nodes == part.num_leaves == 1 else part for part in parts]
     return (first, second), first.num_leaves
 
@@ -333,11 +334,11 @@ def _levels(max_steps: int | None, checkpoint: int | None, checked: bool) -> int
             raise ValueError(f"while_loop's {given} has a meaning only together with max_steps.")
         return 1
     if not isinstance(max_steps, (int, np.integer)) or isinstance(max_steps, bool) or not 0 <= max_steps < 2**31:
-        raise ValueError(f"while_loop's max_steps must be a Python int from 0 to 2**31 - 1, not {max_steps!r}.")
+        raise ValueError(f"while_loop's max_steps must be a Python int from 0 to 2**31 - 1, not {brief(max_steps)}.")
     if checkpoint is None:
         return levels_for(max_steps)
     if not isinstance(checkpoint, (int, np.integer)) or isinstance(checkpoint, bool) or checkpoint < 1:
-        raise ValueError(f"while_loop's checkpoint must be the number of levels, 1 or more, not {checkpoint!r}.")
+        raise ValueError(f"while_loop's checkpoint must be the number of levels, 1 or more, not {brief(checkpoint)}.")
     return int(checkpoint)
 
 
@@ -388,7 +389,8 @@ def fori_loop(
     if any(isinstance(bound, Tracer) for bound in bounds):
         if unroll is not None:
             raise ValueError(
-                f"fori_loop of {describe(body_fun)} has bounds that are traced, so that unroll={unroll!r} must be left out."
+                f"fori_loop of {describe(body_fun)} has bounds that are traced, so that unroll={brief(unroll)} must be left"
+                " out."
             )
         return _counted_while(bounds, body_fun, init_val)  # type: ignore[no-any-return]
     first, last = bounds

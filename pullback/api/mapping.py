@@ -19,9 +19,10 @@ from pullback.api.functions import (
     returned_leaves,
     wrapped,
 )
-from pullback.api.tangents import brief
+from pullback.api.tangents import tree_in_brief
 from pullback.core.array import Array
 from pullback.core.axes import Axis
+from pullback.core.brief import brief
 from pullback.core.dtypes import float0
 from pullback.core.errors import AxisError, StructureError
 from pullback.core.leaks import leak_checked
@@ -83,15 +84,15 @@ def vmap(
     """
     check_callable(fun, "vmap")
     if not isinstance(strategy, str) or strategy not in ("select", "map"):
-        raise ValueError(f'vmap\'s strategy must be "select" or "map", not {strategy!r}.')
+        raise ValueError(f'vmap\'s strategy must be "select" or "map", not {brief(strategy)}.')
     if axis_size is not None and not (isinstance(axis_size, (int, np.integer)) and axis_size >= 0):
-        raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {axis_size!r}.")
+        raise AxisError(f"vmap's axis_size must be a non-negative integer, but is {brief(axis_size)}.")
     if axis_name.__hash__ is None:
-        raise AxisError(f"vmap's axis_name must be hashable, but is {axis_name!r}.")
+        raise AxisError(f"vmap's axis_name must be hashable, but is {brief(axis_name)}.")
     names = () if spmd_axis_name is None else spmd_axis_name
     spmd = tuple(names) if isinstance(names, (tuple, list)) else (names,)
     if not all([isinstance(name, str) for name in spmd]):
-        raise TypeError(f"vmap's spmd_axis_name is the name of a mesh axis, or a tuple of them, not {spmd_axis_name!r}.")
+        raise TypeError(f"vmap's spmd_axis_name is the name of a mesh axis, or a tuple of them, not {brief(spmd_axis_name)}.")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     _check_axes_spec(fun, in_axes)
@@ -121,7 +122,7 @@ def vmap(
         if out_axes.__class__ is int or out_axes is None:
             specs = [out_axes] * len(outs)
         else:
-            what = f"vmap's out_axes={brief(out_axes, flat.kind)}"
+            what = f"vmap's out_axes={tree_in_brief(out_axes, flat.kind)}"
             specs = flat.kind.broadcast_prefix(out_axes, unflatten(structure, outs), what, "output")
 
         def path(i: int) -> str:
@@ -144,7 +145,7 @@ def _check_axes_spec(fun: Function, in_axes: Any) -> None:
     elif (in_axes is not None and not isinstance(in_axes, (*INTEGERS, tuple))) or isinstance(in_axes, bool):
         raise AxisError(
             "vmap's in_axes must be an int, None, a tuple with an entry for each argument, or a dict by argument name, but got"
-            f" {in_axes!r}."
+            f" {brief(in_axes)}."
         )
 
 
@@ -160,8 +161,8 @@ class _BatchedArguments(FlatArguments):
         self.numbers = range(len(self.args))
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise StructureError(
-                f"vmap of {describe(fun)} has in_axes={in_axes!r}, of length {len(in_axes)}, but the number of arguments that"
-                f" were passed by position is {len(args)}."
+                f"vmap of {describe(fun)} has in_axes={brief(in_axes)}, of length {len(in_axes)}, but the number of"
+                f" arguments that were passed by position is {len(args)}."
                 + (" What is passed by name is batched along axis 0; in_axes may be a dict by argument name." if kwargs else "")
             )
         self.axes: list[int | None] = []
@@ -180,7 +181,10 @@ class _BatchedArguments(FlatArguments):
                 own = [spec] * len(leaves)
             else:
                 own = self.kind.broadcast_prefix(
-                    spec, arg, f"vmap's in_axes for argument {self.name(number)}, {brief(spec, self.kind)},", self.name(number)
+                    spec,
+                    arg,
+                    f"vmap's in_axes for argument {self.name(number)}, {tree_in_brief(spec, self.kind)},",
+                    self.name(number),
                 )
             for index, (leaf, axis) in enumerate(zip(leaves, own), len(self.leaves)):
                 if axis is not None or isinstance(leaf, (Array, Tracer, np.ndarray)):  # anything else may go by untouched
@@ -234,7 +238,7 @@ def _normal_axis(axis: Any, what: str, value: Any, fun: Function, output: bool =
     """A batch axis of an argument or output of `fun` as a non-negative int. Raises `AxisError` if there is no such axis."""
     ndim: int = value.ndim
     if not isinstance(axis, INTEGERS) or isinstance(axis, bool):
-        raise AxisError(f"vmap's axis for {what} must be an int or None, but is {axis!r}.")
+        raise AxisError(f"vmap's axis for {what} must be an int or None, but is {brief(axis)}.")
     if not -ndim <= axis < ndim:
         axes = "whose only axis is 0." if ndim == 1 else f"whose axes are 0 to {ndim - 1}."
         if output:

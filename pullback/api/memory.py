@@ -14,6 +14,7 @@ from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Eithe
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary
@@ -147,7 +148,9 @@ def parse_bytes(budget: int | str) -> int:
         return budget
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?|)b?\s*", budget, re.IGNORECASE) if isinstance(budget, str) else None
     if found is None:
-        raise ValueError(f"A budget is a number of bytes, or a text such as '200MB', '1.5GiB' or '64 kB', but got {budget!r}.")
+        raise ValueError(
+            f"A budget is a number of bytes, or a text such as '200MB', '1.5GiB' or '64 kB', but got {brief(budget)}."
+        )
     return int(float(found[1]) * _UNITS[found[2].lower()])
 
 
@@ -201,7 +204,7 @@ def checkpoint(
     if policy is not None and not callable(policy):
         raise TypeError(
             "checkpoint's policy is a function (primitive, *types, **params) -> bool, as those of pb.checkpoint_policies are,"
-            f" but got {policy!r}."
+            f" but got {brief(policy)}."
         )
     chosen: Any = checkpoint_policies.nothing_saveable if policy is None else policy
     if chosen.__hash__ is None:  # it becomes a part of keys, by its identity
@@ -243,7 +246,7 @@ def checkpoint_name(x: Any, name: str) -> Any:
         2
     """
     if not isinstance(name, str):
-        raise TypeError(f"checkpoint_name takes a name, a string, but got {name!r}.")
+        raise TypeError(f"checkpoint_name takes a name, a string, but got {brief(name)}.")
     leaves, structure = array_leaves(x, lambda: "checkpoint_name's argument")
     return unflatten(structure, [name_primitive(leaf, name=name) for leaf in leaves])
 

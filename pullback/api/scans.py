@@ -9,6 +9,7 @@ from pullback.api.functions import Function, R, check_callable, returned_leaves,
 from pullback.api.loops import fit, number_of_steps, scan
 from pullback.api.mapping import vmap
 from pullback.api.progress import Reported
+from pullback.core.brief import brief
 from pullback.core.errors import AxisError
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
@@ -52,7 +53,7 @@ def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
         return None, f(x)
 
     if batch_size is not None and batch_size < 1:
-        raise ValueError(f"map's batch_size must be 1 or more, not {batch_size!r}.")
+        raise ValueError(f"map's batch_size must be 1 or more, not {brief(batch_size)}.")
     trees = kind_of(f)
     length = number_of_steps("map", f, xs)
     if batch_size is None:

@@ -6,7 +6,10 @@ from collections.abc import Collection, Sequence
 from operator import ne
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.api.functions import Function, argument_name
+from pullback.core.brief import brief
 from pullback.core.errors import StaticArgumentError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import Mode
@@ -20,11 +23,20 @@ dataclasses = lazy_module("dataclasses")
 
 def static_text(key: Any) -> str:
     """The static argument of a `param_key`, in words."""
-    own, *parts = key if isinstance(key, tuple) else (None, key)
+    own, *parts = key if isinstance(key, tuple) and key else (None, key)
     if own is float:
         return repr(float.fromhex(parts[0]))
-    if isinstance(own, type) and issubclass(own, tuple):
-        return f"({', '.join([static_text(item) for item in parts[0]])})"
+    if len(parts) == 2:  # of a complex number, or one of NumPy's
+        return repr(complex(*map(float.fromhex, parts)) if own is complex else np.frombuffer(parts[1], parts[0])[0])
+    if isinstance(own, type) and dataclasses.is_dataclass(own) and isinstance(parts[0], tuple):
+        names = [field.name for field in dataclasses.fields(own) if field.compare]
+        items = [f"{name}={static_text(item)}" for name, item in zip(names, parts[0], strict=True)]
+        return f"{own.__qualname__}({', '.join(items)})"
+    if isinstance(own, type) and issubclass(own, (tuple, frozenset, slice)):
+        text = ", ".join([static_text(item) for item in parts[0]])
+        if own is tuple:
+            return f"({text}{',' * (len(parts[0]) == 1)})"
+        return f"{own.__name__}({f'{{{text}}}' if text and issubclass(own, frozenset) else text})"
     try:
         return repr(parts[-1])
     except Exception as error:  # the user's own: what is said of a call must not be what fails
@@ -119,10 +131,10 @@ def _type_change(path: str, a: ArrayType, b: ArrayType) -> Change:
 def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) -> list[Change]:
     """How two signature keys differ."""
     before, now = [_statics_by_name(fun, key[2]) for key in (seen, new)]
-    absent = (None, "not passed")
+    absent = (("", None), "not passed")
     pairs = {name: (before.get(name, absent), now.get(name, absent)) for name in {**before, **now}}
     statics = [
-        Change("static value", name, f"static argument {name}: was {a[1]}, is now {b[1]}")
+        Change("static value", name, f"static argument {name}: {_static_change(a, b)}")
         for name, (a, b) in pairs.items()
         if differ(a[0], b[0])
     ]
@@ -144,13 +156,29 @@ def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) ->
     if seen[5] != new[5]:
         found.append(_options_change(seen[5], new[5]))
     if seen[6] != new[6]:
-        found.append(Change("refs", "", "other arguments are Refs"))
+        paths = call_leaves(fun, new[0], trees)
+        changed = sorted({*seen[6]} ^ {*new[6]}) if seen[0] == new[0] else ()
+        found += [Change("refs", paths[i], f"argument {paths[i]}: {_ref_text(i in new[6])}") for i in changed]
     return list(dict.fromkeys(found))
+
+
+def _static_change(seen: tuple[Any, str], new: tuple[Any, str]) -> str:
+    """How a static argument has changed; values that look alike are told apart by their classes, if these differ."""
+    (_, one), (_, other) = seen[0], new[0]
+    classes = [key[0] if isinstance(key, tuple) and key else type(key) for key in (one, other)]
+    if seen[1] != new[1] or classes[0] is classes[1]:
+        return f"was {seen[1]}, is now {new[1]}"
+    of = [getattr(cls, "__qualname__", repr(cls)) for cls in classes]
+    return f"was {seen[1]} of class {of[0]}, is now one of class {of[1]}"
 
 
 def _axes_text(axes: Sequence[tuple[Any, int, Any]]) -> str:
     """The named axes around a call, as `axis_sizes` gives them, in words."""
     return ", ".join([f"{name!r} of size {size}" for name, size, _ in axes]) or "none"
+
+
+def _ref_text(is_ref: bool) -> str:
+    return "is now a Ref, and was an array" if is_ref else "was a Ref, and is now an array"
 
 
 _MODES = {"bits": "default_bits", "native": "native_mode", "checks": "pb.checking"}  # what users write for a field
@@ -161,7 +189,12 @@ def mode_change(seen: Mode, new: Mode) -> str:
     fields = _changed_fields(seen, new)
     told = [name for name in fields if name != "checks_leaks" or "checks" not in fields]  # an option of pb.checking
     changed = [(_MODES.get(name, name), getattr(seen, name), getattr(new, name)) for name in told]
-    return "; ".join([f"{name} was {a!r}, is now {b!r}" for name, a, b in changed])
+    return "; ".join([f"{name} was {a!r}, is now {_another(a, b)}" for name, a, b in changed])
+
+
+def _another(seen: Any, new: Any) -> str:
+    """What a field of a mode is now, in words: one block may differ from another only in being another."""
+    return f"another block of {new!r}" if repr(seen) == repr(new) else repr(new)
 
 
 def _changed_fields(seen: Mode, new: Mode) -> list[str]:
@@ -196,7 +229,7 @@ def unhashable(
         except TypeError:
             return StaticArgumentError(
                 f"Argument {name} of {describe(fun)} is static, so it must be hashable, but it is of type"
-                f" {type(value).__name__}: {value!r}. Pass a tuple instead of a list, a frozen dataclass instead of a"
+                f" {type(value).__name__}: {brief(value)}. Pass a tuple instead of a list, a frozen dataclass instead of a"
                 " mutable one; or do not make it static, if it holds arrays."
             )
     return StaticArgumentError(

@@ -13,6 +13,7 @@ from pullback.api.signatures import argument_differs, static_text
 from pullback.api.traced import check_closed
 from pullback.control.call import bind_call
 from pullback.core.array import PlacedArray, ShardedArray, host_of
+from pullback.core.brief import brief
 from pullback.core.bundles import pack
 from pullback.core.errors import (
     DeviceError,
@@ -23,7 +24,7 @@ from pullback.core.errors import (
     StaticArgumentError,
     StructureError,
 )
-from pullback.core.source import describe
+from pullback.core.source import api_class, describe
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.tree_forms import tree_data
 from pullback.core.trees import OWN_TREES, TreeDef, structure_of, unflatten
@@ -42,7 +43,7 @@ def flags_of(what: str, compiler_options: Mapping[str, Any] | None) -> tuple[tup
     given = {} if compiler_options is None else compiler_options
     if not isinstance(given, Mapping) or not all([isinstance(name, str) for name in given]):
         raise TypeError(
-            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {given!r}."
+            f"{what} takes compiler_options as a dict of the names of XLA's options and their values, but got {brief(given)}."
         )
     return tuple(sorted(given.items()))
 
@@ -153,6 +154,7 @@ class _AheadOfTime:
         return f"<{type(self).__name__.lower()} {describe(self._fun)}>"
 
 
+@api_class
 class Traced(_AheadOfTime):
     """A function traced for one signature.
 
@@ -192,6 +194,7 @@ class Traced(_AheadOfTime):
         return lowered
 
 
+@api_class
 class Lowered(_AheadOfTime):
     """A function lowered for one signature: its StableHLO, not compiled yet.
 
@@ -221,7 +224,7 @@ class Lowered(_AheadOfTime):
         """
         if dialect not in (None, "stablehlo", "hlo"):
             raise ValueError(
-                f"as_text gives 'stablehlo' or 'hlo', not {dialect!r}. HLO as XLA optimizes it is .compile().as_text()."
+                f"as_text gives 'stablehlo' or 'hlo', not {brief(dialect)}. HLO as XLA optimizes it is .compile().as_text()."
             )
         text = lower_to_text(self.program, self._signature.options, self._signature.donated, name_stack if debug_info else None)
         return jaxlib().hlo(text) if dialect == "hlo" else text
@@ -277,6 +280,7 @@ def numbered_run(lowered: Lowered, args: tuple[Any, ...], kwargs: dict[str, Any]
     return lambda: executable(leaves), text
 
 
+@api_class
 class Compiled(_AheadOfTime):
     """A function compiled for one signature. Call it with arguments of those shapes and dtypes; it never traces again.
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pullback.core.array import as_array
 from pullback.core.axes import told_axes
+from pullback.core.brief import brief
 from pullback.core.errors import ConcretizationError, StructureError
 from pullback.core.modes import current_mode
 from pullback.core.source import describe
@@ -57,7 +58,7 @@ def scan(
     for step in range(steps)[::-1] if reverse else range(steps):
         out = f(carry, unflatten(structure, [stack[step] for stack in stacks]))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise StructureError(f"scan's body {describe(f)} must return a pair (carry, y), but it returned {out!r}.")
+            raise StructureError(f"scan's body {describe(f)} must return a pair (carry, y), but it returned {brief(out)}.")
         carry, y = out
         leaves, own = trees.array_leaves(y, lambda: "y")
         first = own if first is None else first

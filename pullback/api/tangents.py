@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.api.functions import FlatArguments, Function, check_flags, returned_leaves
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import RANK, float0, is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, ShapeError, StructureError
 from pullback.core.source import describe
@@ -28,6 +29,7 @@ from pullback.core.trees import (
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, zeros
 from pullback.ops.convert import convert_element_type
+from pullback.program.provenance import finishing
 
 _TRACED = object()  # in the place of a traced value
 
@@ -62,7 +64,7 @@ class FlatResult:
             self.count = len(found)
             return found
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            shown = brief(out, kind_of(self.function))
+            shown = tree_in_brief(out, kind_of(self.function))
             raise StructureError(
                 f"{self.transformation} with has_aux=True needs a function that returns a pair, the two-element tuple (output,"
                 f" auxiliary), but {describe(self.function)} returned {shown}."
@@ -93,10 +95,10 @@ class _Shown:
         leaf = self.leaf
         if isinstance(leaf, (Array, Tracer, np.ndarray, np.generic)):
             return str(type_of(leaf))
-        return describe(leaf) if callable(leaf) and not isinstance(leaf, type) else repr(leaf)
+        return describe(leaf) if callable(leaf) and not isinstance(leaf, type) else brief(leaf)
 
 
-def brief(tree: Any, trees: Trees = OWN_TREES) -> str:
+def tree_in_brief(tree: Any, trees: Trees = OWN_TREES) -> str:
     """A tree for an error message, with the types of its arrays in their places: not more than a line of it."""
     leaves, structure = trees.flatten(tree)
     text = repr(unflatten(structure, [_Shown(leaf) for leaf in leaves]))
@@ -111,8 +113,8 @@ def check_tuples(transformation: str, **given: Any) -> None:
     for name, value in given.items():
         if not isinstance(value, (tuple, list)):
             raise TypeError(
-                f"{transformation} takes its {name} as a tuple or list with an entry for each argument, but got {brief(value)}."
-                f" Write ({name},) for a single argument."
+                f"{transformation} takes its {name} as a tuple or list with an entry for each argument, but got"
+                f" {tree_in_brief(value)}. Write ({name},) for a single argument."
             )
 
 
@@ -121,7 +123,7 @@ def check_pairs(transformation: str, name: str, primals: Any, given: Any) -> Non
     if not primals.__class__ is given.__class__ is tuple:
         check_tuples(transformation, **{"primals": primals, name: given})
     if len(primals) != len(given):
-        raise StructureError(f"{transformation} got {len(primals)} primals but {len(given)} {name}: each needs its own.")
+        raise StructureError(f"{transformation} takes as many {name} as primals, but got {len(given)} for {len(primals)}.")
 
 
 # ---- tangents and cotangents ------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def fit_tangent(tangent: Any, primal: ArrayType, path: Callable[[], str], what: 
         if what == "output" and not is_inexact(type_of(array_leaf(tangent, path)).dtype):  # as a tree of ones has it
             return ZERO
         raise GradientError(
-            f"{path()} is {brief(tangent)}, but its {what} is {primal}: integers and bools have no tangent."
+            f"{path()} is {tree_in_brief(tangent)}, but its {what} is {primal}: integers and bools have no tangent."
             " Pass None, or zeros of dtype pb.float0."
         )
     value = array_leaf(tangent, path)
@@ -186,11 +188,12 @@ def tangent_result(tangent: Any, primal: ArrayType) -> Any:
     return zeros(primal) if tangent is ZERO else tangent
 
 
-def weak_as(argument: ArrayType, gradient: Any) -> Any:
-    """A gradient with respect to an argument as the user gets it: weak if the argument is."""
+def weak_as(argument: ArrayType, gradient: Any, forward: bool = False) -> Any:
+    """A gradient with respect to an argument, or the tangent of a result, as the user gets it: weak if that is."""
     if not argument.weak or is_float0(gradient) or type_of(gradient).weak:
         return gradient
-    return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
+    with finishing("jvp" if forward else "grad"):
+        return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
 
 
 def cotangent_leaves(

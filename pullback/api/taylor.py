@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.api.functions import FlatArguments, P, R, check_callable, wrapped
-from pullback.api.tangents import FlatResult, brief, check_pairs, fit_tangent, tangent_result
+from pullback.api.tangents import FlatResult, check_pairs, fit_tangent, tangent_result, tree_in_brief
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, StructureError
 from pullback.core.source import api_boundary
@@ -96,9 +97,9 @@ def nth_derivative(fun: Callable[P, R], n: int) -> Callable[P, R]:
     """
     check_callable(fun, "nth_derivative")
     if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"nth_derivative takes a whole number n of at least 0, but got {n!r}.")
+        raise TypeError(f"nth_derivative takes a whole number n of at least 0, but got {brief(n)}.")
     if n < 0:
-        raise ValueError(f"nth_derivative takes a whole number n of at least 0, but got {n!r}.")
+        raise ValueError(f"nth_derivative takes a whole number n of at least 0, but got {brief(n)}.")
 
     def derivative(*args: P.args, **kwargs: P.kwargs) -> Any:
         if n == 0:
@@ -108,7 +109,7 @@ def nth_derivative(fun: Callable[P, R], n: int) -> Callable[P, R]:
         if type is None or type.shape or not is_inexact(type.dtype):
             raise GradientError(
                 f"nth_derivative differentiates with respect to one floating-point number, but argument {flat.name(0)} is"
-                f" {type or brief(args[0])}. Use vmap for an array of points, or jet for derivatives along a direction."
+                f" {type or tree_in_brief(args[0])}. Use vmap for an array of points, or jet for derivatives along a direction."
             )
         result = FlatResult(flat.call, False, "nth_derivative", fun)
         line = [_term(1.0, type, "1"), *[ZERO] * (n - 1)]  # x(t) = x + t
@@ -129,8 +130,8 @@ def _lists(structure: Any, entry: Any, number: int) -> list[Any]:
             lists = [None]
     if not all(isinstance(terms, (list, tuple)) for terms in lists):
         raise StructureError(
-            f"jet's series[{number}] is {brief(entry)}, but it must be like primals[{number}], with a list of derivatives"
-            f" [x', x'', ...] in the place of {'it' if structure is LEAF else 'each leaf'}."
+            f"jet's series[{number}] is {tree_in_brief(entry)}, but it must be like primals[{number}], with a list of"
+            f" derivatives [x', x'', ...] in the place of {'it' if structure is LEAF else 'each leaf'}."
         )
     return lists
 

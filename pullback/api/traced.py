@@ -12,6 +12,7 @@ from pullback.api.functions import Function, argument_name, check_callable, retu
 from pullback.api.large import note_size
 from pullback.core.array import Array, ShardedArray, copied, find_converter, placed_type
 from pullback.core.axes import axis_sizes
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import entering, requested
 from pullback.core.errors import EscapedTracerError, RefError
 from pullback.core.lazy import lazy_module
@@ -123,7 +124,8 @@ def _returned(transformation: str, fun: Function, call: Function, arguments: Seq
     except TypeError as error:
         if transformation in _CALLED and call is fun and not _takes(fun, arguments):
             raise TypeError(
-                f"{transformation} calls its function as {_CALLED[transformation]}: here with {len(arguments)} arguments, but"
+                f"{transformation} calls its function as {_CALLED[transformation]}: here with"
+                f" {counted(len(arguments), 'argument')}, but"
                 f" {error}."
             ) from None
         raise
@@ -141,6 +143,7 @@ def trace(
     pure: bool = False,
     refs: bool = False,
     trees: Trees | None = None,
+    state: Sequence[int] = (),
 ) -> Traced:
     """Trace a function of as many trees as there are structures, whose leaves have the given types, in order. Arrays of dtype
     float0 belong to the structure of what it returns.
@@ -153,8 +156,11 @@ def trace(
         pure: whether `call` depends on nothing but `fun`, so that what is kept of that serves.
         refs: whether it may write to Refs.
         trees: what kind of trees they are, by default those that `fun` takes.
+        state: which leaves are the values of Refs, which it may write to.
     """
-    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if call is None or pure else ({}, None)
+    checks = current_mode().checks
+    serves = (call is None or pure) and not (checks is not None and checks.traces_again())
+    kept, key = _kept(fun, (transformation, tuple(structures), tuple(types))) if serves else ({}, None)
     if (known := kept.get(key)) is not None:
         return known
     call = fun if call is None else call
@@ -180,8 +186,7 @@ def trace(
         return Traced(program, captures, result[0], used or (), keys)
 
     started, values = perf_counter(), copied.count
-    checks = current_mode().checks
-    traced = record() if checks is None else checks.trace(transformation, fun, arguments, record)
+    traced = record() if checks is None else checks.trace(transformation, fun, arguments, record, state)
     report("Finished tracing %s for %s in %.6f sec", name, transformation, perf_counter() - started)
     note_size(transformation, fun, traced.program)
     if not traced.captures and copied.count == values:  # what closes over tracers, or NumPy's arrays, serves this call only
@@ -294,8 +299,8 @@ def _sharding_of(leaf: Any, type: ArrayType) -> Any:
         return None
     if not isinstance(sharding, NamedSharding):
         raise TypeError(
-            f"{leaf!r} stands for an array of sharding {sharding!r}, which is no NamedSharding. Give it one over a mesh, or"
-            " none."
+            f"{brief(leaf)} stands for an array of sharding {brief(sharding)}, which is no NamedSharding. Give it one over a"
+            " mesh, or none."
         )
     sharding.shard_shape(type.shape)  # raises if it does not divide such an array
     return sharding

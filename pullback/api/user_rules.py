@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.api.functions import Function, trees_of
-from pullback.api.tangents import brief
+from pullback.api.tangents import tree_in_brief
 from pullback.control.custom_rules import About, CustomRules
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import float0, kind
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
-from pullback.core.source import describe
+from pullback.core.source import calls_rule, describe
 from pullback.core.tracing import is_float0, type_of
 from pullback.core.trees import (
     LEAF,
@@ -35,6 +36,7 @@ from pullback.core.zero import ZERO, zeros
 from pullback.ops.arithmetic import add
 from pullback.ops.convert import convert_element_type
 from pullback.program.equality import Keyed, param_key
+from pullback.program.provenance import own_rule
 
 
 class SymbolicZero:
@@ -60,7 +62,9 @@ class SymbolicZero:
     def __init__(self, shape: Any, dtype: Any = None) -> None:
         whole = hasattr(shape, "shape") and hasattr(shape, "dtype")
         if whole != (dtype is None):
-            raise TypeError(f"SymbolicZero takes an ArrayType, or a shape and a dtype, but got {shape!r} and {dtype!r}.")
+            raise TypeError(
+                f"SymbolicZero takes an ArrayType, or a shape and a dtype, but got {brief(shape)} and {brief(dtype)}."
+            )
         if isinstance(shape, ArrayType):
             self.type = shape.strong()
         else:
@@ -290,7 +294,8 @@ class UserRules:
         trees = self.trees(operands)
         if len(rules) != len(trees):
             raise StructureError(
-                f"{self.described} was given {len(rules)} rules with defjvps, but is called with {len(trees)} arguments."
+                f"{self.described} was given {counted(len(rules), 'rule')} with defjvps, but is called with"
+                f" {counted(len(trees), 'argument')}."
             )
         out = self.function(*trees)  # with its rules, for the next derivative
         outs, self.out_structure = self._leaves(out)
@@ -337,7 +342,7 @@ class UserRules:
         if not isinstance(returned, (tuple, list)) or len(returned) != len(wanted):
             raise StructureError(
                 f"{what} must return a tuple with a cotangent for each argument, {len(wanted)} of them, but returned"
-                f" {brief(returned)}."
+                f" {tree_in_brief(returned)}."
             )
         found: list[Any] = []
         for number, (tree, structure) in enumerate(zip(returned, self.structures)):
@@ -361,7 +366,7 @@ class UserRules:
             )
         flags = self.kind.broadcast_prefix(spec, value, f"{what}: which parts are batched, {spec!r},", "output")
         if not all(isinstance(flag, (bool, np.bool_)) for flag in flags):
-            raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {spec!r}.")
+            raise StructureError(f"{what} must say with bools which parts of the output are batched, but said {brief(spec)}.")
         types = [type_of(leaf) for leaf in leaves]
         if self.out_types is not None:
             types = [t.with_shape((size, *t.shape)) if flag else t for t, flag in zip(self.out_types, flags)]
@@ -405,14 +410,14 @@ class UserRules:
             if is_float0(own) and not (
                 is_float0(leaf) or isinstance(leaf, SymbolicZero) or (leaf is None and role is not Role.VALUE)
             ):
-                raise StructureError(f"{what} returned: {path} is {brief(leaf)} where {other} has {type_of(own)}.")
+                raise StructureError(f"{what} returned: {path} is {tree_in_brief(leaf)} where {other} has {type_of(own)}.")
         leaves = [leaf for leaf, own in zip(leaves, model) if not is_float0(own)]
         fitted = []
         for index, (leaf, type) in enumerate(zip(leaves, types, strict=True)):
             fit = _fit(leaf, type, role, loose, strict)
             if isinstance(fit, _Misfit):
                 path = structure_paths(structure, root)[index]
-                raise fit.error(f"{what} returned: {path} is {brief(leaf)} where {other} has {type}.")
+                raise fit.error(f"{what} returned: {path} is {tree_in_brief(leaf)} where {other} has {type}.")
             fitted.append(fit)
         return fitted
 
@@ -428,19 +433,21 @@ def _sum(a: Any, b: Any) -> Any:
     return b if a is ZERO else a if b is ZERO else add(a, b)
 
 
+@calls_rule
 def _applied(rule: Any, what: str, form: str, *args: Any) -> Any:
     """What a user's rule returns. Errors say how it is called, if Python refuses the call itself."""
     try:
-        return rule(*args)
+        with own_rule():
+            return rule(*args)
     except TypeError as error:
         if error.__traceback__ is None or error.__traceback__.tb_next is not None:
             raise
-        raise TypeError(f"{what} is called as {form}: here with {len(args)} arguments, but {error}.") from None
+        raise TypeError(f"{what} is called as {form}: here with {counted(len(args), 'argument')}, but {error}.") from None
 
 
 def _pair(returned: Any, what: str, parts: str) -> Any:
     if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-        raise StructureError(f"{what} must return a pair, {parts}, but returned {brief(returned)}.")
+        raise StructureError(f"{what} must return a pair, {parts}, but returned {tree_in_brief(returned)}.")
     return returned
 
 

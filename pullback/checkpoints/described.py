@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback.core import trees
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import SHORT_NAMES, entering, float0
 from pullback.core.errors import CheckpointError, DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.tracing import Tracer
@@ -119,9 +120,8 @@ def _leaf(value: Any, path: str, arrays: list[tuple[str, Any]]) -> Node:
     if type(value) in (bool, int, float, complex, str, bytes):
         return {"kind": type(value).__name__, "value": plain(value)}
     raise LeafError(
-        f"{path} is {value!r} of type {type(value).__name__}, which a checkpoint cannot hold. Convert it: it may hold arrays,"
-        " Python's"
-        " numbers, strings and bytes, in containers that pullback knows (pb.tree.register_node)."
+        f"{path} is {brief(value)} of type {type(value).__name__}, which a checkpoint cannot hold. Convert it: it may hold"
+        " arrays, Python's numbers, strings and bytes, in containers that pullback knows (pb.tree.register_node)."
     )
 
 
@@ -150,7 +150,7 @@ def at(node: Node, path: Path) -> tuple[Node, str]:
         keys = _keys(node)
         if key not in keys:
             there = ", ".join([repr(one) for one in keys]) or "nothing"
-            raise StructureError(f"The checkpoint has no {shown}[{key!r}]: {shown} is {_a(node)} of {there}.")
+            raise StructureError(f"The checkpoint has no {shown}[{brief(key)}]: {shown} is {_a(node)} of {there}.")
         place = keys.index(key)
         shown += _access(node, key)
         node = node["parts"][place]

@@ -19,6 +19,7 @@ from pullback.api.shardings import places_as_leaves
 from pullback.checkpoints.described import is_node, parts_of
 from pullback.checkpoints.versions import sync_folder
 from pullback.core.array import Array, as_array, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTYPES, NO_NUMBERS
 from pullback.core.errors import CorruptCheckpoint, DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.shardings import NamedSharding, as_sharding
@@ -68,7 +69,7 @@ def save_safetensors(path: Directory, tree: Any, *, metadata: Mapping[str, str] 
     """
     pairs = metadata.items() if isinstance(metadata, Mapping) else () if metadata is None else [(metadata,)]
     if not all([isinstance(word, str) for pair in pairs for word in pair]):
-        raise TypeError(f"The metadata of safetensors are texts by names, but got {metadata!r}.")
+        raise TypeError(f"The metadata of safetensors are texts by names, but got {brief(metadata)}.")
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     arrays: dict[str, Array] = {}
     for name, leaf in _named(tree, ""):
@@ -182,7 +183,7 @@ def _check(name: str, leaf: Any, there: Mapping[str, _Placed], path: Any) -> Non
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
         raise LeafError(
-            f"{name} is {leaf!r} in what is asked for, which is no array; in {path} it is {own}. Ask for an array, or an"
+            f"{name} is {brief(leaf)} in what is asked for, which is no array; in {path} it is {own}. Ask for an array, or an"
             " ArrayType."
         )
     if tuple(shape) != own.shape:
@@ -236,7 +237,7 @@ def _files(path: str) -> Iterator[tuple[str, frozenset[str] | None]]:
         wanted: dict[str, set[str]] = {}
         for name, where in files.items():
             if os.path.basename(where) != where or where in ("", os.curdir, os.pardir):
-                raise CorruptCheckpoint(f"{path}: {where!r} is no file beside it. {REMEDY}")
+                raise CorruptCheckpoint(f"{path}: {brief(where)} is no file beside it. {REMEDY}")
             wanted.setdefault(where, set()).add(name)
     except FileNotFoundError:
         raise CorruptCheckpoint(f"{path} is missing. {REMEDY}") from None

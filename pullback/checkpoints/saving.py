@@ -20,6 +20,7 @@ from pullback.checkpoints.described import Node, described
 from pullback.checkpoints.stores import Stored
 from pullback.core.array import Array, BorrowedArray, ShardedArray, host_of
 from pullback.core.bars import progress_bar
+from pullback.core.brief import brief
 from pullback.core.dtypes import SHORT_NAMES
 from pullback.core.errors import CheckpointError, DonatedBufferError
 from pullback.core.source import api_boundary
@@ -50,9 +51,9 @@ def _of_tree(job: _Job, tree: Any) -> _Job:
         if (isinstance(value, bool) or not (isinstance(value, (int, np.integer)) and value >= least)) and not (
             value is None and name != "step"
         ):
-            raise ValueError(f"save's {name} is an integer of at least {least}, but got {value!r}.")
+            raise ValueError(f"save's {name} is an integer of at least {least}, but got {brief(value)}.")
     if type(job.compression) is not int or not 0 <= job.compression <= 22:
-        raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {job.compression!r}.")
+        raise ValueError(f"save's compression is a level of zstd from 1 to 22, or 0, but got {brief(job.compression)}.")
     if job.keep_every is not None and job.keep is None:
         raise ValueError("save's keep_every says what keep spares: without keep, everything is kept. Pass keep too.")
     if job.ocdbt and world.process_count() > 1:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pullback.checkpoints.stores import REMEDY
+from pullback.core.brief import brief
 from pullback.core.errors import CheckpointError, CorruptCheckpoint
 
 SYNCING = 32  # folders at a time: file systems write what is waited for together
@@ -33,7 +34,7 @@ def path_of(directory: str | os.PathLike[str]) -> str:
     """The absolute path of a directory. Raises `ValueError` for one that tensorstore would take for another."""
     path = os.path.abspath(os.fsdecode(directory))
     if path != path.encode(errors="replace").decode() or (os.sep != "\\" and "\\" in path):
-        raise ValueError(f"The directory of a checkpoint has a name in UTF-8, without backslashes, but got {path!r}.")
+        raise ValueError(f"The directory of a checkpoint has a name in UTF-8, without backslashes, but got {brief(path)}.")
     return path
 
 
@@ -70,7 +71,7 @@ def readable(directory: str) -> dict[int, list[str]]:
 def folder_of(directory: str, step: int | None) -> str:
     """The folder of a step, by default of the last one that can be read; if there is none, or the step is given, as it is."""
     if step is not None and (isinstance(step, bool) or not isinstance(step, (int, np.integer))):
-        raise TypeError(f"The step of a checkpoint is an integer or None, but got {step!r} of type {type(step).__name__}.")
+        raise TypeError(f"The step of a checkpoint is an integer or None, but got {brief(step)} of type {type(step).__name__}.")
     found = versions(directory)
     if len(found) > 1 and step is None:
         found = readable(directory) or found

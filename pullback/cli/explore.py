@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -27,6 +28,9 @@ examples:
   python -m pullback explore model.py:loss 'f32[10]' --apply grad --values zeros
   python -m pullback explore model.py:loss 'f32[10]' --apply grad,jit --watch
 """
+
+
+LAST_PORT = 65535
 
 
 def add_options(look: ArgumentParser) -> None:
@@ -57,6 +61,8 @@ def show(options: Namespace) -> None:
         raise UsageError("--watch serves a page: it goes with neither --out nor --text.")
     if options.port and not options.watch:
         raise UsageError("--port goes with --watch: give both, or leave it out.")
+    if not 0 <= options.port <= LAST_PORT:
+        raise UsageError(f"--port takes a number from 1 to {LAST_PORT}, not {options.port}; leave it out for one that is free.")
     if options.watch:
         _watch(options)
         return
@@ -88,26 +94,38 @@ def _explored(options: Namespace) -> Explorer:
 def _watch(options: Namespace) -> None:
     """Serve the page; the user's file, and its neighbours that it imports, are run anew each time."""
     before = set(sys.modules)
-    folder = str(Path(options.function.rpartition(":")[0]).parent.resolve())
-    used: list[str] = []
+    file = options.function.rpartition(":")[0]
+    folder = str(Path(file).parent.resolve())
+    used = {file}
 
     def make() -> str:
         neighbours = [name for name in sys.modules if name not in before and _is_in(folder, _file_of(name))]
         for name in neighbours:
             del sys.modules[name]
+        failed: BaseException | None = None
         try:
             return _explored(options).html
         except xpr.UserError as error:
             failed = error.__cause__ or error
+        except UsageError as error:  # the file is gone, or the function has another name
+            failed = error.with_traceback(None)
         finally:
             loaded = [_file_of(name) for name in sys.modules if name not in before]
-            used[:] = sorted({options.function.rpartition(":")[0], *[file for file in loaded if _is_in(folder, file)]})
+            used.update([one for one in [*loaded, *_files_of(failed)] if _is_in(folder, one)])
         raise failed  # the user's own exception, as it was
 
     try:
-        watch(make, lambda: used, print, options.port)
+        watch(make, lambda: sorted(used), print, options.port)
     except OSError as error:
         raise UsageError(f"--port {options.port}: {error.strerror or error}. Choose another port, or leave it out.") from None
+
+
+def _files_of(error: BaseException | None) -> list[str]:
+    """The files that an exception came through: a module that failed is in no list of those that are there."""
+    if error is None:
+        return []
+    read = [error.filename] if isinstance(error, SyntaxError) and error.filename else []
+    return [*read, *[frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]]
 
 
 def _file_of(name: str) -> str:

@@ -276,7 +276,9 @@ def _run(path: Path, file: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = file
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.resolve()))
+    folder = str(path.parent.resolve())
+    if sys.path[:1] != [folder]:  # a file that is watched runs again and again
+        sys.path.insert(0, folder)
     try:
         exec(compile(path.read_bytes(), file, "exec", dont_inherit=True), vars(module))
     except Exception as error:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, HostArray, host_of, truths
+from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import DtypeError, GradientError, MissingRule, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -22,8 +23,8 @@ from pullback.core.source import passing_source
 from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO
+from pullback.ops.broadcast import repeated
 from pullback.ops.shape import reshape
-from pullback.transforms.batch import repeated
 
 Levels = Sequence[tuple[int, tuple[bool, ...]]]
 
@@ -63,7 +64,7 @@ class Callback(Rules):
     def jvp(primitive, primals, tangents, *, function, types=(), **params):
         if any(is_inexact(type.dtype) for type in types) and any(tangent is not ZERO for tangent in tangents):
             raise GradientError(
-                f"{primitive.name} of {function!r} has no derivative: pullback cannot see what a Python function computes"
+                f"{primitive.name} of {brief(function)} has no derivative: pullback cannot see what a Python function computes"
                 f"{_here()}. Wrap the call in a function with a derivative of its own (pb.custom_jvp, pb.custom_vjp), or put"
                 " pb.stop_gradient around its arguments where the derivative is zero."
             )
@@ -78,7 +79,7 @@ class Callback(Rules):
             return outs, (0,) * len(outs)
         if method is None:
             raise MissingRule(
-                f"vmap of {primitive.name}({function!r}){_here()} needs to be told how: vmap_method='sequential' calls"
+                f"vmap of {primitive.name}({brief(function)}){_here()} needs to be told how: vmap_method='sequential' calls"
                 " the function for each batch element, 'expand_dims' and 'broadcast_all' call it once with the whole batch in"
                 " front."
             )

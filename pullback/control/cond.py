@@ -24,12 +24,12 @@ from pullback.core.errors import AxisError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
+from pullback.ops.broadcast import repeated
 from pullback.ops.compare import eq, ge, lt
 from pullback.ops.convert import convert_element_type
 from pullback.ops.literals import literal
 from pullback.ops.reduce import reduce_or
 from pullback.program.program import Program, axis_names, run
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, stage_closed
 
 INT32 = np.dtype(np.int32)

@@ -27,10 +27,10 @@ from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import ArrayType, array_type, is_unknown
 from pullback.core.zero import ZERO, instantiate
+from pullback.ops.broadcast import repeated
 from pullback.ops.varying import align
 from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import batch_program, batched_types, pruned_program, pushed_program, transpose_program
 from pullback.transforms.linearize import linearize_flat
 from pullback.transforms.simplify import drop_dead_code

@@ -23,10 +23,10 @@ from pullback.core.source import describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
 from pullback.core.zero import ZERO, instantiate
-from pullback.ops.broadcast import reduce_sum
+from pullback.ops.broadcast import reduce_sum, repeated
 from pullback.program.equality import Keyed
 from pullback.program.program import Program, run
-from pullback.transforms.batch import Batched, BatchTrace, batch_flat, materialize, repeated
+from pullback.transforms.batch import Batched, BatchTrace, batch_flat, materialize
 from pullback.transforms.derive import batched_types
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.simplify import drop_dead_code

@@ -24,7 +24,7 @@ from pullback.core.errors import MissingRule
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import Tracer, bind, type_of
 from pullback.core.types import ArrayType, array_type
-from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.broadcast import broadcast_in_dim, repeated
 from pullback.ops.compare import select
 from pullback.ops.dynamic import dynamic_slice
 from pullback.ops.literals import literal
@@ -33,7 +33,6 @@ from pullback.program.equality import Keyed
 from pullback.program.equation import Equation, remembered
 from pullback.program.interpret import bind_equation
 from pullback.program.program import Program
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import Flags, batch_program, stage_closed
 from pullback.transforms.simplify import has_effect
 from pullback.transforms.stage import replay

@@ -29,10 +29,10 @@ from pullback.core.primitive import Primitive, Rules
 from pullback.core.tracing import bind, bind_at, type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO
+from pullback.ops.broadcast import repeated
 from pullback.ops.shape import transpose
 from pullback.ops.varying import align
 from pullback.program.program import Program, axis_names, run
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import (
     Flags,
     active_terms,

@@ -17,6 +17,7 @@ from pullback.control.cond import cond
 from pullback.control.holder import held_by, with_places
 from pullback.control.progress import silent
 from pullback.control.scan import scan
+from pullback.core.brief import brief
 from pullback.core.source import describe
 from pullback.program.equation import Equation, Variable
 from pullback.program.program import Program
@@ -119,5 +120,5 @@ def policy_keeps(policy: Any, equation: Equation) -> bool:
     except TypeError as error:
         raise TypeError(f"{asked} cannot be asked about {equation.primitive.name}: {error}. {cure}") from error
     if not isinstance(kept, (bool, np.bool_)):
-        raise TypeError(f"{asked} returned {kept!r} for {equation.primitive.name}. {cure}")
+        raise TypeError(f"{asked} returned {brief(kept)} for {equation.primitive.name}. {cure}")
     return bool(kept)

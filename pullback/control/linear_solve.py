@@ -25,9 +25,9 @@ from pullback.core.tracing import type_of
 from pullback.core.types import ArrayType, is_unknown
 from pullback.core.zero import ZERO, instantiate
 from pullback.ops.arithmetic import neg, sub
+from pullback.ops.broadcast import repeated
 from pullback.ops.varying import align, vary_as
 from pullback.program.program import Program
-from pullback.transforms.batch import repeated
 from pullback.transforms.derive import Flags, batch_program, fixed_point, stage_closed, transpose_program, united
 from pullback.transforms.jvp import jvp_flat
 from pullback.transforms.linearize import transpose_at

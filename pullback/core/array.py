@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.devices import DEFAULT_DEVICE, Device
 from pullback.core.dtypes import (
     NO_NUMBERS,
@@ -32,7 +33,7 @@ from pullback.core.dtypes import (
 from pullback.core.errors import DonatedBufferError, DtypeError, LeafError
 from pullback.core.methods import ArrayMethods
 from pullback.core.shardings import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_numbers
-from pullback.core.source import at_user_line
+from pullback.core.source import api_boundary, at_user_line
 from pullback.core.types import ArrayType, Shape, array_type
 
 HostArray = np.ndarray[Any, Any]
@@ -173,6 +174,7 @@ class Array(ArrayMethods):
             self._host = host
         return host.view()
 
+    @api_boundary
     def view(self, dtype: DTypeLike = None) -> Any:
         """The values as a read-only NumPy array, without a copy; or, with a dtype, their bits read as an Array of that.
 
@@ -616,7 +618,7 @@ def as_array(value: Any) -> Array:
     converter = find_converter(type(value))
     if converter is None:
         raise LeafError(
-            f"Expected an array or a number, but got {value!r} of type {type(value).__name__}."
+            f"Expected an array or a number, but got {brief(value)} of type {type(value).__name__}."
             " Convert it with pb.numpy.asarray, or, in jit, mark its argument as static (static_argnums, static_argnames)."
         )
     found: Array = converter(value)  # or a tracer, of what holds one

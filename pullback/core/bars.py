@@ -11,6 +11,12 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any, TextIO
 
 
+def output(file: TextIO | None, color: bool | None) -> tuple[TextIO, bool]:
+    """Where to print, by default standard output; and whether in colour, by default on a terminal, unless NO_COLOR is set."""
+    out = sys.stdout if file is None else file
+    return out, bool(out.isatty() and not os.environ.get("NO_COLOR")) if color is None else color
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, columns: tuple[str, ...], **console: Any) -> Iterator[Callable[[int], None]]:
     """A bar that shows how much of `total` is done; inside the block, a function says how much more.
@@ -78,6 +84,10 @@ class TerminalScreen:
             atexit.unregister(self.bars.stop)
 
 
+GAP = 2  # between the columns of a table
+LEAST_CODE = 12  # characters of the user's code that are worth a column
+
+
 def print_table(
     title: str,
     columns: Sequence[tuple[str, bool, bool]],
@@ -86,7 +96,8 @@ def print_table(
     strong: Container[int],
     file: TextIO,
 ) -> None:
-    """Print a table in colour, as wide as the terminal.
+    """Print a table in colour, as wide as the terminal. Where there is not room enough, code is cut, and then left out; figures
+    never are.
 
     Arguments:
         columns: the heading of each, whether it holds numbers, and whether its cells are code. rows: their cells.
@@ -98,25 +109,32 @@ def print_table(
     ]
     # A file that is no terminal gets colours too: whoever asks for them says so.
     console = console_of(file=file, force_terminal=True, highlight=False, soft_wrap=False)
+    widths = _widths(columns, rows, console.width)
     table = table_of(box=None, header_style="bold", pad_edge=False)
-    for place, (heading, number, code) in enumerate(columns):
-        widest = max([len(heading), *[len(row[place]) for row in rows]])
-        table.add_column(
-            text_of(heading),
-            justify="right" if number else "left",
-            style="cyan" if code else "",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=1 if code else widest,  # the user's code is cut where there is no room
-        )
+    for i, width in widths.items():
+        heading, number, code = columns[i]
+        justify, style = "right" if number else "left", "cyan" if code else ""
+        table.add_column(text_of(heading), justify=justify, style=style, no_wrap=True, overflow="ellipsis", width=width)
     for place, row in enumerate(rows):
-        table.add_row(*map(text_of, row), style="bold" if place in strong else "")
+        table.add_row(*[text_of(row[i]) for i in widths], style="bold" if place in strong else "")
     if title:
         console.print(text_of(title), style="bold")
     if columns:
-        console.print(table)
+        needed = max(console.width, sum(widths.values()) + GAP * (len(widths) - 1))
+        console_of(file=file, force_terminal=True, highlight=False, width=needed).print(table)
     for note in notes:
         console.print(text_of(note), style="dim")
+
+
+def _widths(columns: Sequence[tuple[str, bool, bool]], rows: Sequence[Sequence[str]], room: int) -> dict[int, int]:
+    """The columns of a table that are shown, each with its width: all, or where there is no room those that are no code."""
+    cell_width = importlib.import_module("rich.cells").cell_len
+    widest = {i: max([cell_width(text) for text in (columns[i][0], *[row[i] for row in rows])]) for i in range(len(columns))}
+    codes = [i for i, (*_, code) in enumerate(columns) if code]
+    left = room - sum([width + GAP for i, width in widest.items() if i not in codes]) + GAP
+    each = left // len(codes) - GAP if codes else 0
+    kept = widest if each >= LEAST_CODE else [i for i in widest if i not in codes]
+    return {i: min(widest[i], each) if i in codes else widest[i] for i in kept}
 
 
 def print_markdown(text: str, **console: Any) -> None:

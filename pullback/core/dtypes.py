@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.callers import asked_by_user
 from pullback.core.errors import DtypeError
 from pullback.core.modes import current_mode, default_dtypes
@@ -222,7 +223,7 @@ def canonical(dtype: Any) -> DType:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
         cure = " A shape is one argument: zeros((2, 3)), not zeros(2, 3)." if isinstance(dtype, int) else ""
-        raise DtypeError(f"{dtype!r} is not a dtype that an array can have; those are {', '.join(DTYPES)}.{cure}")
+        raise DtypeError(f"{brief(dtype)} is not a dtype that an array can have; those are {', '.join(DTYPES)}.{cure}")
     return _BY_EQUALITY[found]  # the one object of its kind: dtypes are compared by identity
 
 

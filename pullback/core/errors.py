@@ -1013,7 +1013,7 @@ class LargeConstant(PullbackError, ValueError):
 
 
 class UnusedArgument(PullbackError, TypeError):
-    """In a `pb.checking(unused="error")` block, the result of a function does not depend on one of its arguments.
+    """In a `pb.checking(unused="error")` block, the result of a function does not depend on the value of one of its arguments.
 
     Fails:
         >>> import pullback as pb
@@ -1021,7 +1021,7 @@ class UnusedArgument(PullbackError, TypeError):
         ...     pb.jit(lambda x, scale: 2.0 * x)(1.0, 3.0)
         Traceback (most recent call last):
             ...
-        pullback.core.errors.UnusedArgument: The result of jit of <lambda> ... does not depend on argument scale...
+        pullback.core.errors.UnusedArgument: The result of jit of <lambda> ... does not depend on the value of argument scale...
 
     Cure: use it, or leave it out; one whose name begins with an underscore may be unused.
         >>> with pb.checking(unused="error"):

@@ -10,14 +10,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from pullback.core.brief import brief, counted
 from pullback.core.devices import Device
 from pullback.core.errors import ShardingError
 from pullback.core.interned import Interned
 from pullback.core.modes import current_mode, overriding
+from pullback.core.source import api_class
 
 Names = tuple[str, ...]
 
 
+@api_class
 class AbstractMesh:
     """The names and sizes of a mesh's axes, without devices: enough to trace, to print and to plan with.
 
@@ -128,6 +131,7 @@ class AbstractMesh:
         return f"{type(self).__name__}({axes})"
 
 
+@api_class
 class Mesh(AbstractMesh):
     """Devices in an array whose axes have names.
 
@@ -156,7 +160,7 @@ class Mesh(AbstractMesh):
     def __new__(cls, devices: Any, axis_names: str | Iterable[str]) -> Self:
         placed = np.array(devices, object)
         if not all([isinstance(device, Device) for device in placed.flat]):
-            raise TypeError(f"Mesh takes an array of devices (pb.devices()), but got {devices!r}.")
+            raise TypeError(f"Mesh takes an array of devices (pb.devices()), but got {brief(devices)}.")
         if len({*placed.flat}) < placed.size:
             raise ShardingError(f"A device is in a mesh once, but got {', '.join(map(str, placed.flat))}.")
         placed.flags.writeable = False
@@ -203,7 +207,7 @@ _alive: Interned[tuple[Any, ...], AbstractMesh] = Interned()
 
 def _check_axes(kind: str, sizes: tuple[Any, ...], names: tuple[Any, ...]) -> None:
     if len(sizes) != len(names):
-        raise ShardingError(f"{kind} takes a name for each of its {len(sizes)} axes, but got axis_names={names}.")
+        raise ShardingError(f"{kind} takes a name for each of its {counted(len(sizes), 'axis')}, but got axis_names={names}.")
     if not all([isinstance(name, str) for name in names]) or len({*names}) < len(names):
         raise ShardingError(f"{kind} takes different strings as the names of its axes, but got axis_names={names}.")
     if not all([isinstance(size, (int, np.integer)) for size in sizes]):
@@ -242,6 +246,7 @@ def get_mesh() -> AbstractMesh:
     return current_mesh() or AbstractMesh()
 
 
+@api_class
 class set_mesh:
     """Let specs that name no mesh mean this one: from here on in this thread, or inside the `with` block.
 
@@ -260,7 +265,7 @@ class set_mesh:
 
     def __init__(self, mesh: AbstractMesh) -> None:
         if not isinstance(mesh, AbstractMesh):
-            raise TypeError(f"set_mesh takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
+            raise TypeError(f"set_mesh takes a mesh (pb.make_mesh), but got {brief(mesh)} of type {type(mesh).__name__}.")
         self.mesh = mesh
         self._block = overriding(mesh=mesh)
         self._block.__enter__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pullback.core.brief import words_of
 from pullback.core.dtypes import DType
 from pullback.core.types import ArrayType, Shape
 
@@ -55,3 +56,8 @@ class ArrayMethods:
             6
         """
         return self.type.size
+
+
+@words_of.register(ArrayMethods)
+def _of_array(value: ArrayMethods) -> str:
+    return str(value.type)

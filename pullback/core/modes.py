@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.context import Inherited
-from pullback.core.source import warn
+from pullback.core.source import api_class, warn
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "bits": (32, 64),
@@ -109,7 +110,7 @@ class Mode:
             if name in ("own", "mesh", "checks"):
                 hash(value)
             elif not any([value.__class__ is choice.__class__ and value == choice for choice in _CHOICES[name]]):
-                raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {value!r}.")
+                raise ValueError(f"A mode's {name} is {' or '.join(map(repr, _CHOICES[name]))}, not {brief(value)}.")
         return _the_mode({name: fields.get(name, getattr(self, name)) for name in _CHOICES})
 
     def __repr__(self) -> str:
@@ -129,14 +130,14 @@ def _the_mode(fields: dict[str, Any]) -> Mode:
 def _bits_from_environment() -> int:
     bits = os.environ.get("PULLBACK_DEFAULT_BITS", "32")
     if bits not in ("32", "64"):
-        raise ValueError(f"The environment variable PULLBACK_DEFAULT_BITS must be 32 or 64, not {bits!r}.")
+        raise ValueError(f"The environment variable PULLBACK_DEFAULT_BITS must be 32 or 64, not {brief(bits)}.")
     return int(bits)
 
 
 def _native_from_environment() -> str:
     native, choices = os.environ.get("PULLBACK_NATIVE", "on"), _CHOICES["native"]
     if native not in choices:
-        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(choices)}, not {native!r}.")
+        raise ValueError(f"The environment variable PULLBACK_NATIVE must be one of {', '.join(choices)}, not {brief(native)}.")
     return native
 
 
@@ -205,6 +206,7 @@ def narrowing() -> AbstractContextManager[None]:
 _LATER = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR  # flags of functions that a call does not run
 
 
+@api_class
 class Block(ContextDecorator):
     """Overrides of the mode that users write: they hold inside the `with` block, or the decorated function, in this thread.
 
@@ -240,7 +242,7 @@ class Block(ContextDecorator):
         if isinstance(function, type) or not callable(function) or (code is not None and code.co_flags & _LATER):
             raise TypeError(
                 f"{self} decorates functions that compute when they are called, and no class, generator or coroutine function:"
-                f" {function!r}. Write `with pb.{self}:` in the body."
+                f" {brief(function)}. Write `with pb.{self}:` in the body."
             )
         return super().__call__(function)
 
@@ -255,6 +257,7 @@ class Block(ContextDecorator):
         return f"{type(self).__name__}({self._value!r})"
 
 
+@api_class
 class default_bits(Block):
     """Make arrays from Python numbers 32 or 64 bits wide inside the `with` block, or the decorated function (complex ones 64 or
     128). As a statement by itself it does nothing, and warns.
@@ -278,6 +281,6 @@ class default_bits(Block):
 
     def __init__(self, bits: int) -> None:
         if bits.__class__ is bool or bits not in _CHOICES["bits"]:
-            raise ValueError(f"default_bits takes 32 or 64, not {bits!r}.")
+            raise ValueError(f"default_bits takes 32 or 64, not {brief(bits)}.")
         # values of 64 bits keep theirs where Python's numbers get as many
         super().__init__(bits, overriding(bits=64, narrows=False) if bits == 64 else overriding(bits=32))

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, as_array, from_python
+from pullback.core.brief import brief
 from pullback.core.dtypes import DType, is_inexact, kind
 from pullback.core.errors import AxisError, DtypeError, LeafError, MissingRule, ProgramError, ShapeError, UnknownRule
 from pullback.core.execution import engine
@@ -288,17 +289,17 @@ class Primitive(Fields):
             if field not in FIELDS:
                 close = difflib.get_close_matches(field, FIELDS, n=1)
                 raise UnknownRule(
-                    f"Primitive {self.name!r} was given an unknown rule {field!r}"
+                    f"Primitive {self.name!r} was given an unknown rule {brief(field)}"
                     + (f"; did you mean {close[0]!r}?" if close else ".")
                     + f" Known are {', '.join(FIELDS)}."
                 )
             known = FIELDS[field]
             if known.rule and not callable(value) and value is not None and not (field == "lower" and isinstance(value, str)):
-                raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {value!r}.")
+                raise TypeError(f"The {field} rule of primitive {self.name!r} must be a function, but it is {brief(value)}.")
             if field == "kinds" and not set(value) <= set(_DEFAULTS["kinds"]):
                 raise ValueError(
                     f"The kinds of primitive {self.name!r} must be letters among {_DEFAULTS['kinds']!r} (bool,"
-                    f" signed and unsigned integer, floating-point, complex), but are {value!r}."
+                    f" signed and unsigned integer, floating-point, complex), but are {brief(value)}."
                 )
             first = _first_parameter(value)
             if first == "self":
@@ -532,7 +533,8 @@ class Primitive(Fields):
             "The jvp rule of primitive 'double' must return a pair, but it returned 3."
         """
         return ProgramError(
-            f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {returned!r}." + at_user_line()
+            f"The {rule} rule of primitive {self.name!r} must return {must}, but it returned {brief(returned)}."
+            + at_user_line()
         )
 
     # ---- what rules return: the one place where it becomes what transformations work with ----
@@ -730,7 +732,9 @@ def primitive(rules: type) -> Primitive:
         3.0:f32[]:cpu(0)
     """
     if not isinstance(rules, type):
-        raise TypeError(f"primitive makes a Primitive of a class of rules, but got {rules!r}; pb.Primitive(name) has none yet.")
+        raise TypeError(
+            f"primitive makes a Primitive of a class of rules, but got {brief(rules)}; pb.Primitive(name) has none yet."
+        )
     fields: dict[str, Any] = {}
     homes: dict[str, type] = {}
     for base in reversed(rules.__mro__):

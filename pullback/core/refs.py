@@ -14,11 +14,12 @@ from pullback.core.array import Array, as_array, converters
 from pullback.core.dtypes import promote
 from pullback.core.errors import DtypeError, RefError
 from pullback.core.methods import ArrayMethods
-from pullback.core.source import at_user_line
+from pullback.core.source import api_class, at_user_line
 from pullback.core.tracing import Tracer, innermost_staging, next_serial
 from pullback.core.types import ArrayType
 
 
+@api_class
 class Ref:
     """A mutable array: a place with an array in it, of a shape and dtype that stay. Made by `new_ref`.
 

@@ -8,10 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from pullback.core.brief import brief, counted
 from pullback.core.devices import Device
 from pullback.core.errors import AxisUsedTwice, NotLocal, ShardingError, UnevenShard, UnknownAxis
 from pullback.core.interned import Interned
 from pullback.core.meshes import AbstractMesh, Mesh, current_mesh, place_of
+from pullback.core.source import api_class
 from pullback.core.types import ArrayType
 
 Index = tuple[slice, ...]
@@ -42,10 +44,12 @@ def _entry(part: Any) -> Any:
     if isinstance(part, (tuple, list)) and all([isinstance(name, str) for name in part]):
         return None if not part else part[0] if len(part) == 1 else tuple(part)
     raise TypeError(
-        f"An entry of a PartitionSpec is None, the name of a mesh axis, a tuple of names or UNCONSTRAINED, but got {part!r}."
+        "An entry of a PartitionSpec is None, the name of a mesh axis, a tuple of names or UNCONSTRAINED, but got"
+        f" {brief(part)}."
     )
 
 
+@api_class
 class PartitionSpec(tuple[Any, ...]):
     """For each axis of an array the mesh axes along which it is divided: a name, a tuple of names (the first changes slowest),
     or None. Axes that it does not reach are not divided; so `P("data")` and `P("data", None)` are equal.
@@ -363,6 +367,7 @@ class SingleDeviceSharding(Sharding):
         return f"SingleDeviceSharding({self.place})"
 
 
+@api_class
 class NamedSharding(Sharding):
     """On the devices of a mesh, divided as a spec says. Two of the same mesh and an equal spec are one object.
 
@@ -388,9 +393,9 @@ class NamedSharding(Sharding):
 
     def __new__(cls, mesh: AbstractMesh, spec: PartitionSpec, *, memory_kind: str | None = None) -> Self:
         if not isinstance(mesh, AbstractMesh):
-            raise TypeError(f"NamedSharding takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
+            raise TypeError(f"NamedSharding takes a mesh (pb.make_mesh), but got {brief(mesh)} of type {type(mesh).__name__}.")
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"NamedSharding takes a PartitionSpec (pb.P), but got {spec!r} of type {type(spec).__name__}.")
+            raise TypeError(f"NamedSharding takes a PartitionSpec (pb.P), but got {brief(spec)} of type {type(spec).__name__}.")
         check_memory(memory_kind)
 
         def make() -> Any:
@@ -420,7 +425,7 @@ class NamedSharding(Sharding):
             ('data', None)
         """
         if len(self.spec) > ndim:
-            raise ShardingError(f"{self.spec} divides {len(self.spec)} axes, but the array has {ndim}.")
+            raise ShardingError(f"{self.spec} divides {counted(len(self.spec), 'axis')}, but the array has {ndim}.")
         return (*self.spec, *(None,) * (ndim - len(self.spec)))
 
     def parts(self, ndim: int) -> tuple[int, ...]:
@@ -431,8 +436,9 @@ class NamedSharding(Sharding):
         for axis, (size, count) in enumerate(zip(global_shape, parts)):
             if size % count:
                 raise UnevenShard(
-                    f"Axis {axis} of an array of shape {tuple(global_shape)} has {size} elements, which {self.text(len(parts))}"
-                    f" would divide into {count} parts. Pad it to {-(-size // count) * count}, or leave the axis whole."
+                    f"Axis {axis} of an array of shape {tuple(global_shape)} has {counted(size, 'element')}, which"
+                    f" {self.text(len(parts))} would divide into {counted(count, 'part')}. Pad it to"
+                    f" {-(-size // count) * count}, or leave the axis whole."
                 )
         return tuple([size // count for size, count in zip(global_shape, parts)])
 
@@ -476,7 +482,9 @@ def _shown(part: Any) -> str:
 def check_memory(kind: str | None) -> None:
     """Raise for a kind of memory that there is not."""
     if kind not in (None, "device"):
-        raise NotImplementedError(f"Arrays lie in the memory of their device, and not in memory_kind={kind!r}: leave it out.")
+        raise NotImplementedError(
+            f"Arrays lie in the memory of their device, and not in memory_kind={brief(kind)}: leave it out."
+        )
 
 
 def check_spec(mesh: AbstractMesh, spec: PartitionSpec) -> None:
@@ -507,7 +515,7 @@ def as_sharding(given: Any, what: str) -> Sharding:
         return NamedSharding(mesh, given)
     raise TypeError(
         f"{what} must be a sharding (pb.NamedSharding(mesh, pb.P(...))), a PartitionSpec or a device (pb.devices(platform)[0]),"
-        f" but is {given!r} of type {type(given).__name__}."
+        f" but is {brief(given)} of type {type(given).__name__}."
     )
 
 

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
@@ -17,6 +18,7 @@ import numpy as np
 from pullback.core.absent import absent
 from pullback.core.bounded import Bounded
 from pullback.core.context import Inherited
+from pullback.core.error_pages import Explained
 from pullback.core.lazy import lazy_module
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ else:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # What runs as the user's program although it lies in the package: the tour and the tutorial data.
@@ -107,6 +110,12 @@ class CodeSource:
         return RecordedSource, (self.file, self.line, self.function, self.text, self.scope, self.caller)
 
 
+class RuleCall(CodeSource):
+    """The place of an operation to which a rule of the user's own is applied: what stands for a caller of the rule's lines."""
+
+    __slots__ = ()
+
+
 class RecordedSource(NamedTuple):
     """A place as a serialized Program keeps it: what it was when the Program was serialized. See `CodeSource`."""
 
@@ -134,7 +143,22 @@ def source_text(source: Source) -> str:
     return f"{source.file}:{source.line} ({source.function})" + (f": {text}" if text else "")
 
 
+def shown_file(file: str) -> str:
+    """A file as tables and pages call it: by its path from here, if it lies below, else by its name; what is no file as it is.
+
+    Example:
+        >>> shown_file("/elsewhere/model.py"), shown_file(os.path.abspath("models/small.py")), shown_file("<stdin>")
+        ('model.py', 'models/small.py', '<stdin>')
+    """
+    if file.startswith("<"):
+        return file
+    here = os.path.join(os.getcwd(), "")
+    return file.removeprefix(here) if file.startswith(here) else os.path.basename(file)
+
+
 _roots: set[int] = set()  # the ids of the codes at which a chain of calls ends
+_rules: set[int] = set()  # of those that call a rule of the user's: a chain goes on where that is applied, which is
+rule_called_at: ContextVar[RuleCall | None] = ContextVar("pullback_rule_called_at", default=None)
 
 
 class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
@@ -150,6 +174,7 @@ class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
         if next(_count) % MOST_PLACES == 0:
             _places.clear()
             _frames.clear()
+            _rule_calls.clear()
         return self.setdefault(key, CodeSource(self.code, *key, self.caller))
 
 
@@ -157,6 +182,7 @@ class _Places(dict[tuple[int, tuple[str, ...]], CodeSource]):
 # walked. And all of them, by the ids of the codes that they keep alive, and by callers.
 _frames: dict[FrameType, _Places] = {}
 _places: dict[tuple[int, CodeSource | None], _Places] = {}
+_rule_calls: dict[CodeSource, RuleCall] = {}  # by the places that they are
 _count = itertools.count(1)
 MOST_FRAMES, MOST_PLACES = 64, 1 << 16
 _RESUMABLE = 0x20 | 0x80 | 0x200  # the flags of generators, coroutines and both at once: another frame may go on with them
@@ -166,6 +192,37 @@ def ends_calls(function: F) -> F:
     """Mark a function of ours that runs a user's function by itself: a chain of calls begins behind it."""
     _roots.add(id(function.__code__))
     return function
+
+
+def calls_rule(function: F) -> F:
+    """Mark a function of ours that calls a rule of the user's, which is applied where `rule_called_at` says."""
+    _rules.add(id(function.__code__))
+    return function
+
+
+def rule_call(source: Source | None) -> RuleCall | None:
+    """The place of an operation, for `rule_called_at`; None of one that a serialized Program keeps."""
+    if not isinstance(source, CodeSource):
+        return None
+    known = _rule_calls.get(source)
+    return known or _rule_calls.setdefault(source, RuleCall(source.code, source.instruction, source.scope, source.caller))
+
+
+def rule_call_of(source: Source | None) -> Source | None:
+    """Where the operation stands to which a rule of the user's own was applied, of a line in that rule; None of other lines."""
+    while source is not None and not isinstance(source, RuleCall):
+        source = source.caller
+    return source
+
+
+def rule_source(scope: tuple[str, ...]) -> CodeSource | None:
+    """As `user_source`, of the rule of the user's that is running; None where a line of ours is the innermost of it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not _users_files[frame.f_code.co_filename]:
+        if id(frame.f_code) in _rules:
+            return None
+        frame = frame.f_back
+    return None if frame is None else (_frames.get(frame) or _places_in(frame))[frame.f_lasti, scope]
 
 
 def user_source(depth: int = 1, scope: tuple[str, ...] = ()) -> CodeSource | None:
@@ -232,6 +289,9 @@ def _places_in(frame: FrameType) -> _Places:
                 break
             chain.append(at)
         elif id(at.f_code) in _roots:
+            break
+        elif id(at.f_code) in _rules:
+            caller = rule_called_at.get()
             break
         at = at.f_back
     if len(_frames) > MOST_FRAMES:
@@ -380,13 +440,20 @@ class WholeTraceback(Exception):
 def trim(error: BaseException) -> BaseException:
     """Take our frames out of the traceback of `error`, and of those that caused it; the user's own stay, in order.
 
-    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all.
+    An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all, and no
+    error of ours without one that was its cause.
     """
-    shown = shown_frames()
+    _show(error, shown_frames())
+    return error
+
+
+def _show(error: BaseException, shown: str) -> None:
+    """Let the traceback of an error that leaves for the user's program show this much of ours, one of `SHOWN`."""
     if shown == "all":
-        return error
+        return
     if shown == "caused" and isinstance(error, Exception):
-        return _with_the_whole(error)
+        _add_the_whole(error)
+        return
     if shown == "noted" and isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
     seen: set[int] = set()
@@ -397,11 +464,17 @@ def trim(error: BaseException) -> BaseException:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
+        if _is_ours_alone(link.__cause__):
+            link.__cause__ = None  # by which its context is suppressed too
         occasion = link.__context__
         if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
         link = link.__cause__ or (None if link.__suppress_context__ else occasion)
-    return error
+
+
+def _is_ours_alone(error: Any) -> bool:
+    """Whether an error is one of ours, with no frame of the user's."""
+    return isinstance(error, Explained) and _users_frames(error.__traceback__) is None  # type: ignore[attr-defined]
 
 
 def _mark(step: TracebackType | None) -> None:
@@ -411,8 +484,8 @@ def _mark(step: TracebackType | None) -> None:
         step = step.tb_next
 
 
-def _with_the_whole(error: Exception) -> Exception:
-    """The error without our frames, and the whole as its cause: the one that it has already, if it came from further inside."""
+def _add_the_whole(error: Exception) -> None:
+    """Take our frames out, and make the whole the error's cause, the one that it has already if it came from further inside."""
     whole, steps, step = error.__cause__, [], error.__traceback__
     if not isinstance(whole, WholeTraceback):
         whole = WholeTraceback("The error that follows, with pullback's own frames:")
@@ -424,7 +497,6 @@ def _with_the_whole(error: Exception) -> Exception:
         step = step.tb_next
     whole.__traceback__ = _rebuilt(steps, whole.__traceback__)
     error.__traceback__ = whole.shown = _users_frames(error.__traceback__)
-    return error
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
@@ -454,8 +526,24 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
-    boundary.is_boundary = True  # type: ignore[attr-defined]
+    boundary.is_boundary = id(boundary)  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
+
+
+def is_boundary(function: Callable[..., Any]) -> bool:
+    """Whether a function is an `api_boundary`, or trims its errors itself, and not only has a copy of the mark of one that does
+    (`functools.wraps`)."""
+    return getattr(function, "is_boundary", None) == id(function)
+
+
+def api_class(cls: C) -> C:
+    """Mark a class that users make and call: each of its own methods, `__init__` and operators too, is an `api_boundary`."""
+    for name, found in list(vars(cls).items()):
+        if isinstance(found, FunctionType) and not is_boundary(found):
+            setattr(cls, name, api_boundary(found))
+        elif isinstance(found, (classmethod, staticmethod)):
+            setattr(cls, name, type(found)(api_boundary(found.__func__)))
+    return cls
 
 
 def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
@@ -466,7 +554,7 @@ def make_boundaries(functions: dict[str, Any], names: Iterable[str]) -> None:
     made: dict[Any, Any] = {}
     for name in names:
         found = functions.get(name)
-        if isinstance(found, FunctionType) and not getattr(found, "is_boundary", False):
+        if isinstance(found, FunctionType) and not is_boundary(found):
             functions[name] = boundary = made.setdefault(found, api_boundary(found))
             if "__name__" in functions:
                 boundary.__module__, boundary.__qualname__ = functions["__name__"], name

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
+from pullback.core.brief import brief
 from pullback.core.errors import ExportError
 from pullback.core.source import api_boundary
 from pullback.core.trees import LEAF, NAMESPACE, TreeDef, Trivial, flatten, optree, register_dataclass
@@ -51,7 +52,7 @@ def register_container(cls: C, name: str) -> C:
         True
     """
     if not isinstance(cls, type) or not isinstance(name, str) or not name:
-        raise TypeError(f"register_container takes a class and its name, but got {cls!r} and {name!r}.")
+        raise TypeError(f"register_container takes a class and its name, but got {brief(cls)} and {name!r}.")
     known, taken = _names.get(cls, name), _by_name.get(name, cls)
     again = (taken.__module__, taken.__qualname__) == (cls.__module__, cls.__qualname__)  # defined anew, as in a notebook
     if known != name or not again:
@@ -83,7 +84,9 @@ def tree_data(structure: TreeDef, what: str) -> Any:
         if kind == "DEFAULTDICT":
             factory = made.default_factory
             if factory is not None and _FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
-                raise ExportError(f"A defaultdict in {what} makes its values by {factory!r}, which cannot travel. Pass a dict.")
+                raise ExportError(
+                    f"A defaultdict in {what} makes its values by {brief(factory)}, which cannot travel. Pass a dict."
+                )
             found.append(None if factory is None else factory.__name__)
         return found
     if kind == "DEQUE":
@@ -180,8 +183,8 @@ def _data(value: Any, what: str) -> Any:
         return plain(value, structure)
     except TypeError as error:
         raise ExportError(
-            f"{what[0].upper()}{what[1:]} is {value!r} of type {type(value).__name__}, which cannot travel: only None, bools,"
-            " numbers, strings, bytes, structures of trees, and tuples, lists and dicts of them can."
+            f"{what[0].upper()}{what[1:]} is {brief(value)} of type {type(value).__name__}, which cannot travel: only None,"
+            " bools, numbers, strings, bytes, structures of trees, and tuples, lists and dicts of them can."
         ) from error
 
 

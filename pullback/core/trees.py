@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.core.array import PLACED, Array, find_converter
+from pullback.core.brief import brief
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module, uninterrupted
@@ -149,6 +150,8 @@ def register_node(
             return (found[0], as_it_is_now(found[1]), *found[2:])
         return found
 
+    if any(cls is known for known, *_ in (*_nodes, *_waiting)):
+        raise ValueError(f"{cls.__qualname__} is registered as a container already. Register each class once.{at_user_line()}")
     node = cls, flatten_now, lambda metadata, children: unflatten(as_it_is_now(metadata), children)
     register_as_it_is(*node)
     _nodes.append(node)
@@ -264,7 +267,7 @@ def array_leaf(leaf: Any, path: Callable[[], str], trivial: bool = False, keep_o
         where = path()
         field = f"{FIELD_AS_STATIC}, " if is_attribute(where) else ""
         raise LeafError(
-            f"{where} is {leaf!r} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
+            f"{where} is {brief(leaf)} of type {type(leaf).__name__}, which is neither an array nor a number, nor a container"
             f" that pullback knows. Convert it (pb.numpy.asarray), {field}register its class (pb.tree.register_node),"
             f" or {keep_out}.{at_user_line()}"
         )

@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.dtypes import SHORT_NAMES, DType, canonical, float0
 from pullback.core.errors import ShapeError
 from pullback.core.interned import Interned
@@ -64,7 +65,9 @@ class ArrayType:
         try:
             sizes = tuple(map(index, shape))
         except TypeError:
-            raise TypeError(f"ArrayType takes a shape, a tuple of ints, and then a dtype, but got {shape!r} first.") from None
+            raise TypeError(
+                f"ArrayType takes a shape, a tuple of ints, and then a dtype, but got {brief(shape)} first."
+            ) from None
         if sizes and min(sizes) < 0:
             raise ShapeError(f"ArrayType takes sizes of at least 0, but got the shape {sizes}.")
         return array_type(sizes, canonical(dtype), bool(weak or weak_type)).placed(sharding, frozenset(varying))

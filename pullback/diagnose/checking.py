@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
 from typing import Any, Self
 
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
+from pullback.core.lazy import lazy_module
 from pullback.core.modes import Block, current_mode, overriding
-from pullback.core.source import forget_callers
+from pullback.core.source import api_class, forget_callers
 from pullback.diagnose.checks import ERRORS, Checks
 from pullback.diagnose.watching import Watcher
 from pullback.random.keys import UsedKeys, used_keys
 from pullback.transforms.finite import results
+
+difflib = lazy_module("difflib")
 
 # What True means, and what a block without options looks for
 _SEVERE = ("purity", "keys", "leaks", "nan")
@@ -25,6 +30,16 @@ _entered: ContextVar[tuple[ExitStack, ...]] = ContextVar("pullback_checking_ente
 Choice = bool | str | None
 
 
+def _check_names(names: Iterable[str]) -> None:
+    """Raise for the name of an option that there is not."""
+    options = [*DEFAULTS, "constant_bytes"]
+    for name in names:
+        near = difflib.get_close_matches(name, options, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise TypeError(f"checking takes no option {name!r}.{meant} It takes {', '.join(options)}.")
+
+
+@api_class
 class checking(Block):
     """Tell of mistakes that compute something all the same, inside the `with` block, or the decorated function, in this thread.
 
@@ -53,6 +68,7 @@ class checking(Block):
 
     Raises:
         ValueError: an option has none of these values, or `constant_bytes` is negative.
+        TypeError: there is no such option.
 
     Example:
         >>> calls = []
@@ -80,7 +96,9 @@ class checking(Block):
         nan: Choice = None,
         infinity: Choice = None,
         constant_bytes: int | None = None,
+        **unknown: Any,
     ) -> None:
+        _check_names(unknown)
         given = {
             "purity": purity,
             "constants": constants,
@@ -94,9 +112,9 @@ class checking(Block):
         }
         for option, choice in given.items():
             if not (choice is None or choice.__class__ is bool or (isinstance(choice, str) and choice in ("warn", "error"))):
-                raise ValueError(f"checking takes {option}=True, False, None, 'warn' or 'error', not {choice!r}.")
+                raise ValueError(f"checking takes {option}=True, False, None, 'warn' or 'error', not {brief(choice)}.")
         if constant_bytes is not None and (constant_bytes.__class__ is not int or constant_bytes < 0):
-            raise ValueError(f"checking takes constant_bytes as a number that is not negative, not {constant_bytes!r}.")
+            raise ValueError(f"checking takes constant_bytes as a number that is not negative, not {brief(constant_bytes)}.")
         if all([choice is None for choice in given.values()]):
             given = dict.fromkeys(given, True)
         self._given = {**given, "constant_bytes": constant_bytes}

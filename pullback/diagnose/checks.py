@@ -50,6 +50,8 @@ _SHOWN = 5  # lines or arguments that a message lists
 
 # Whether a function is being traced a second time, to be compared with the first
 _again: ContextVar[bool] = ContextVar("pullback_tracing_again", default=False)
+# Whether it is compared with the first, or something around it is, its parts included
+_compared: ContextVar[bool] = ContextVar("pullback_traces_compared", default=False)
 # Whether a derivative is taken in what is being traced: a list that is empty if not
 _derivatives: ContextVar[list[None] | None] = ContextVar("pullback_traced_derivatives", default=None)
 
@@ -110,23 +112,32 @@ class Checks:
 
     # ---- what traces are asked for ----
 
-    def trace(self, transformation: str, fun: Any, paths: Sequence[str], record: Callable[[], Traced]) -> Traced:
-        """Trace a function, by `record`, and look at what it gives."""
+    def traces_again(self) -> bool:
+        """Whether a function is being traced a second time, for which nothing that was kept serves."""
+        return _again.get()
+
+    def trace(
+        self, transformation: str, fun: Any, paths: Sequence[str], record: Callable[[], Traced], state: Sequence[int] = ()
+    ) -> Traced:
+        """Trace a function, by `record`, and look at what it gives. What it is traced as a second time is compared with that
+        around it, if there is any; but what jit keeps is not traced again with that. `state`: which leaves are there to be
+        written to."""
         if _again.get():
             return record()
         derivatives: list[None] = []
         around = _derivatives.get()
-        with setting(_derivatives, derivatives):
-            traced = record()
+        compares = "purity" in self.actions and (transformation == "jit" or not _compared.get())
+        with setting(_derivatives, derivatives), setting(_compared, compares or _compared.get()):
+            traced, *others = self._traces(record, compares)
         if derivatives and around is not None:
             around.append(None)
         name = f"{transformation} of {describe(fun)}"
-        if "purity" in self.actions:
-            self._compare(name, traced, record)
+        for other in others:
+            self._compare(name, traced, other)
         if "constants" in self.actions:
             self._weigh(name, traced.program)
         if "unused" in self.actions and transformation in ("jit", "xpr"):
-            self._find_unused(name, paths, traced, bool(derivatives))
+            self._find_unused(name, paths, traced, bool(derivatives), state)
         return traced
 
     def keys_used(self, arguments: Sequence[Any]) -> Sequence[int]:
@@ -142,14 +153,24 @@ class Checks:
         if (derivatives := _derivatives.get()) == []:
             derivatives.append(None)
 
-    def _compare(self, name: str, traced: Traced, again: Callable[[], Traced]) -> None:
-        cause: Exception | None = None
-        found: Difference | None
-        try:
-            with setting(_again, True), used_keys.setting(None):
-                other = again()
-        except Exception as error:
-            cause, found = error, Difference(f"the second trace raised {type(error).__name__}: {error}", "")
+    def _traces(self, record: Callable[[], Traced], twice: bool) -> list[Any]:
+        """What a function is traced as, and the second time, or the error that it then raised. Both times it is called from
+        one line, since a function may keep who called it."""
+        found: list[Any] = []
+        for again in (False, True)[: 1 + twice]:
+            try:
+                with setting(_again, again), used_keys.setting(None if again else used_keys.get()):
+                    found.append(record())
+            except Exception as error:
+                if not again:
+                    raise
+                found.append(error)
+        return found
+
+    def _compare(self, name: str, traced: Traced, other: Traced | Exception) -> None:
+        cause = other if isinstance(other, Exception) else None
+        if isinstance(other, Exception):
+            found: Difference | None = Difference(f"the second trace raised {type(other).__name__}: {other}", "")
         else:
             found = difference(traced, other)
         if found is None:
@@ -176,14 +197,17 @@ class Checks:
             f"{_more(largest)}. They are constants of its program, compiled into it. Pass them as arguments.",
         )
 
-    def _find_unused(self, name: str, paths: Sequence[str], traced: Traced, derivative: bool) -> None:
+    def _find_unused(self, name: str, paths: Sequence[str], traced: Traced, derivative: bool, state: Sequence[int]) -> None:
         program = traced.program
         inputs = program.inputs[len(program.inputs) - len(paths) :]
         used = _read(drop_dead_code(program))
         if derivative:
             used |= _read(program)  # the derivative of what is linear in an argument does not depend on it, as it should be
-        unused = [path for variable, path in zip(inputs, paths) if variable not in used]
-        cure = "Leave it out, or begin the parameter's name with an underscore."
+        unused = [path for i, (one, path) in enumerate(zip(inputs, paths)) if one not in used and i not in state]
+        cure = (
+            "Leave it out; or, where that is meant, or its shape is all that is needed, begin the parameter's name with an"
+            " underscore."
+        )
         self._tell_unused(f"The result of {name} does not depend on", unused, cure)
 
     def gradients(self, transformation: str, fun: Any, paths: Callable[[], Sequence[str]], found: Sequence[Any]) -> None:
@@ -200,10 +224,10 @@ class Checks:
     def _tell_unused(self, what: str, paths: Sequence[str], cure: str) -> None:
         paths = [path for path in paths if not path.startswith("_")]
         if paths:
-            plural = "arguments" if len(paths) > 1 else "argument"
+            s = "s" if len(paths) > 1 else ""
             self.tell(
                 "unused",
-                f"{what} {plural} {', '.join(paths[:_SHOWN])}{_more(paths)}. {cure}{at_user_line()}",
+                f"{what} the value{s} of argument{s} {', '.join(paths[:_SHOWN])}{_more(paths)}. {cure}{at_user_line()}",
             )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bdb
 import builtins
+import inspect
 import os
 import pdb  # noqa: T100  (the debugger is what this is about)
 import sys
@@ -19,9 +20,10 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array
-from pullback.core.source import CodeSource, Source, innermost
+from pullback.core.brief import brief
+from pullback.core.source import CodeSource, Source, innermost, shown_file
 from pullback.diagnose.names import Names
-from pullback.diagnose.recording import Caught, Recording, equation_line
+from pullback.diagnose.recording import CAUGHT, NAN, Caught, Recording, equation_line
 from pullback.diagnose.stats import short_text
 from pullback.diagnose.walk import Frame, Visitor
 from pullback.program.equation import Equation
@@ -41,9 +43,6 @@ class Stop(NamedTuple):
         )
 
 
-CAUGHT, NAN = "caught", "nan"
-
-
 def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tuple[list[Stop], frozenset[str]]:
     """The lines that `stop_at` names, and which of the words "caught" and "nan" are among them.
 
@@ -53,7 +52,11 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
     given = [stop_at] if isinstance(stop_at, (int, str)) else list(stop_at) if isinstance(stop_at, (list, tuple)) else None
     if given is None or not all(isinstance(one, (int, str)) and not isinstance(one, bool) for one in given):
         raise TypeError(
-            f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {stop_at!r}.'
+            f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan", "caught", or several, not {brief(stop_at)}.'
+        )
+    if not given:
+        raise ValueError(
+            f'replay\'s stop_at={stop_at!r} names no line. Name one, as in stop_at="model.py:12", or leave it out.'
         )
     stops = []
     for one in given:
@@ -61,15 +64,15 @@ def stops_for(program: Program, stop_at: int | str | Sequence[int | str]) -> tup
             continue
         file, _, number = str(one).rpartition(":")
         if not number.isdigit():
-            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan" or "caught", not {one!r}.')
+            raise ValueError(f'replay\'s stop_at takes a line\'s number, "model.py:12", "nan" or "caught", not {brief(one)}.')
         stops.append(Stop(file, int(number)))
     lines = lines_of(program)
     for stop in stops:
         if not any(stop.is_at(source) for source in lines):
-            places = sorted({(os.path.basename(source.file), source.line) for source in lines})
+            places = sorted({(shown_file(source.file), source.line) for source in lines})
             known = ", ".join([f"{file}:{line}" for file, line in places[:20]]) or "none"
             raise ValueError(
-                f"replay's stop_at={stop_at!r}: no operation comes from line {stop.line}"
+                f"replay's stop_at={brief(stop_at)}: no operation comes from line {stop.line}"
                 f"{f' of {stop.file}' if stop.file else ''}. Operations come from {known}."
             )
     return stops, frozenset([str(one) for one in given if one in (CAUGHT, NAN)])
@@ -117,7 +120,7 @@ class Debugger(pdb.Pdb):
     def __init__(self, stdin: Any = None, stdout: Any = None) -> None:
         super().__init__(stdin=stdin, stdout=stdout, nosigint=True)
         self.wanted = "continue"
-        self.shown: dict[int, CodeType] = {}
+        self.shown: dict[int, tuple[CodeType, Source]] = {}
         self._innermost: CodeType | None = None
         self._forced = True
         self._said = ""
@@ -136,7 +139,7 @@ class Debugger(pdb.Pdb):
             code = _code_at(source, inner is not None)
             if not number:
                 self._innermost = code
-            self.shown[id(code)] = code
+            self.shown[id(code)] = code, source
             if inner is not None:
                 values[".inner"] = inner
             inner = partial(exec, code, names, values)
@@ -167,6 +170,15 @@ class Debugger(pdb.Pdb):
         stack = [entry for entry in super().get_stack(f, t)[0] if id(entry[0].f_code) in self.shown]
         return stack, len(stack) - 1
 
+    def do_args(self, arg: str) -> None:
+        """args: print the arguments of the function, as far as their values are known."""
+        assert self.curframe is not None
+        source, known = self.shown[id(self.curframe.f_code)][1], self.curframe.f_locals
+        names = [name for name in parameters_of(source) if name in known]
+        self.message("\n".join([f"{name} = {known[name]!r}" for name in names]) or "none that is known")
+
+    do_a = do_args
+
     def set_continue(self) -> None:
         self.wanted = "continue"
         super().set_continue()
@@ -194,6 +206,15 @@ class Debugger(pdb.Pdb):
     def breaks_at(self, source: Source) -> bool:
         """Whether the user has set a breakpoint on a line."""
         return source.line in self.breaks.get(self.canonic(source.file), ())
+
+
+def parameters_of(source: Source) -> tuple[str, ...]:
+    """The names of the parameters of the function that a place is in; none of a place that a serialized Program keeps."""
+    if not isinstance(source, CodeSource):
+        return ()
+    code = source.code
+    starred = [bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)]
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + sum(starred)]
 
 
 def _code_at(source: Source, calls: bool) -> CodeType:
@@ -230,7 +251,7 @@ class Debugging(Visitor):
         if not isinstance(self.debugger, Debugger):
             raise TypeError(
                 f"replay's debugger must make a pullback.diagnose.debugger.Debugger, which is a pdb.Pdb, but it made"
-                f" {self.debugger!r}. Derive the class from that one; its arguments are stdin and stdout."
+                f" {brief(self.debugger)}. Derive the class from that one; its arguments are stdin and stdout."
             )
         self.names = Names(function, args)
         self.function = function

@@ -40,9 +40,9 @@ def difference(one: Traced, other: Traced) -> Difference | None:
     if one.structure != other.structure:
         return Difference(f"the first trace returned {one.structure}, the second {other.structure}", GROWS)
     if len(one.captures) != len(other.captures):
-        return Difference(
-            f"the first trace closed over {len(one.captures)} traced values, the second over {len(other.captures)}", READS
-        )
+        count = len(one.captures)
+        values = f"{count} traced value{'' if count == 1 else 's'}"
+        return Difference(f"the first trace closed over {values}, the second over {len(other.captures)}", READS)
     return None if one.program == other.program else _of_programs(one.program, other.program)
 
 
@@ -76,8 +76,8 @@ def _of_programs(one: Graph, other: Graph) -> Difference | None:
         for x, y in zip(a.inputs, b.inputs):
             if (found := atoms(x, y, a)) is not None:
                 return found._replace(what=f"{where}: {found.what}")
-        if len(a.inputs) != len(b.inputs):
-            counts = f"{len(a.inputs)} operands in the first trace, and {len(b.inputs)} in the second"
+        if (own := len(a.inputs)) != len(b.inputs):
+            counts = f"{own} operand{'' if own == 1 else 's'} in the first trace, and {len(b.inputs)} in the second"
             return Difference(f"{where}: {counts}", READS, a.source)
         for name in a.params.keys() | b.params.keys():
             found = _of_params(a.params.get(name), b.params.get(name))
@@ -87,7 +87,7 @@ def _of_programs(one: Graph, other: Graph) -> Difference | None:
     count, counted = len(one.equations), len(other.equations)
     if count != counted:
         longer = (one if count > counted else other).equations[min(count, counted)]
-        what = f"the first trace has {count} equations, the second {counted}"
+        what = f"the first trace has {count} equation{'' if count == 1 else 's'}, the second {counted}"
         return Difference(f"{what}: {longer.primitive.name} is in one of them alone", GROWS, longer.source)
     for number, (x, y) in enumerate(zip(one.outputs, other.outputs)):
         if (found := atoms(x, y, None)) is not None:
@@ -120,7 +120,7 @@ def _of_params(one: Any, other: Any) -> Difference | None:
 
 def _compared(one: Any, other: Any, seen: set[tuple[int, int]]) -> Difference | None:
     key = id(one), id(other)
-    if one is other or key in seen:
+    if one is other or key in seen or (isinstance(one, Source) and isinstance(other, Source)):  # no part of what is computed
         return None
     seen.add(key)
     if isinstance(one, Graph) and isinstance(other, Graph):

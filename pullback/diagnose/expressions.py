@@ -43,6 +43,14 @@ def text_of(source: Source | None) -> str | None:
     return b"".join(lines).decode()
 
 
+def tree_of(file: str) -> ast.Module:
+    """The syntax tree of a file; an empty one where it cannot be read."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
 class Syntax(NamedTuple):
     """What a file's expressions are for, by where they stand.
 
@@ -60,11 +68,7 @@ def syntax_of(file: str) -> Syntax:
     assigned: dict[Span, tuple[str, ...]] = {}
     returned: set[Span] = set()
     calls: dict[Span, ast.Call] = {}
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return Syntax({}, frozenset(), {})
-    for node in ast.walk(tree):
+    for node in ast.walk(tree_of(file)):
         match node:
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
                 assigned[span(value)] = (name,)
@@ -86,3 +90,27 @@ def syntax_of(file: str) -> Syntax:
 def span(node: ast.expr | ast.stmt) -> Span:
     """Where a piece of syntax stands."""
     return Span(node.lineno, node.end_lineno or node.lineno, node.col_offset, node.end_col_offset or node.col_offset)
+
+
+class Named(NamedTuple):
+    """A value and the name to which it is assigned."""
+
+    name: str
+    value: ast.expr
+
+
+def value_with(source: Source | None) -> Named | None:
+    """What is assigned to a name by the statement in which a place's expression stands; None where it is no such statement."""
+    at = span_of(source)
+    if at is None or source is None:
+        return None
+    for node in ast.walk(tree_of(source.file)):
+        match node:
+            case ast.Assign([ast.Name(name)], value) if _holds(span(value), at):
+                return Named(name, value)
+    return None
+
+
+def _holds(outer: Span, inner: Span) -> bool:
+    begins = (outer.line, outer.column) <= (inner.line, inner.column)
+    return begins and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)

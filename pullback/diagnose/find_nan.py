@@ -7,15 +7,18 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations, transformations
 from pullback.api.derivatives import vjp
-from pullback.api.functions import Function, check_callable, check_flags
+from pullback.api.functions import Function, check_callable, check_flags, standing_for
 from pullback.api.traced import xpr
+from pullback.control.callback import callback
 from pullback.core.array import Array
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import GradientError, MissingRule
 from pullback.core.source import api_boundary
+from pullback.core.tracing import Tracer, type_of
+from pullback.core.trees import kind_of
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.finding import Finding, compiled_nan, finding_of
-from pullback.diagnose.nan import hunted
+from pullback.diagnose.nan import hunted, returned
 from pullback.diagnose.program import Staged, staged
 from pullback.numpy.creation import ones_like
 from pullback.program.program import Program, run
@@ -63,21 +66,36 @@ def find_nan(
     """
     check_callable(fun, "find_nan")
     check_flags("find_nan", infinity=infinity, compiled=compiled, **({} if backward is None else {"backward": backward}))
-    call = staged("find_nan", apply_transformations(fun, apply), args, kwargs)
+    derived = any([one.name in DERIVATIVES for one in transformations(apply)])
+    call = staged("find_nan", apply_transformations(_shown(fun) if derived else fun, apply), args, kwargs)
     found = _found(call.program, call.leaves, call.paths, bool(infinity), bool(compiled))
-    if found is not None and found.reaches:
+    if found is not None and (found.reaches or found.returned):
         return found
     if backward is None:
-        backward = not any([one.name in DERIVATIVES for one in transformations(apply)])
+        backward = not derived
     later = _in_the_backward_pass(call, bool(infinity), bool(compiled)) if backward else None
     return later if later is not None and later.reaches else found or later
+
+
+def _shown(fun: Function) -> Function:
+    """The function, of which a derivative is to be taken, so that what it returns is seen too: most derivatives drop that."""
+
+    @standing_for(fun)
+    def shown(*args: Any, **kwargs: Any) -> Any:
+        out = fun(*args, **kwargs)
+        leaves = [leaf for leaf in kind_of(fun).flatten(out)[0] if isinstance(leaf, (Array, Tracer, float, complex))]
+        callback(*[leaf for leaf in leaves if is_inexact(type_of(leaf).dtype)], function=returned)
+        return out
+
+    return shown
 
 
 def _found(program: Program, leaves: Sequence[Array], paths: Sequence[str], infinity: bool, compiled: bool) -> Finding | None:
     """What is found on NumPy, or else, if that is asked for, in compiled code."""
     found = hunted(program, leaves, paths, infinity)
-    alone = None if found.reaches or not compiled else compiled_nan(without_effects(program), leaves, found.outs, infinity)
-    return finding_of(program, found) if alone is None else alone
+    if found.reaches or found.returned or not compiled:
+        return finding_of(program, found)
+    return compiled_nan(without_effects(program), leaves, found.outs, infinity) or finding_of(program, found)
 
 
 def _in_the_backward_pass(call: Staged, infinity: bool, compiled: bool) -> Finding | None:

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.control.custom_function import custom_pullback
+from pullback.control.custom_function import custom_function, custom_pullback
 from pullback.core.array import Array
-from pullback.core.source import Source
+from pullback.core.source import Source, rule_call_of
 from pullback.diagnose.compared import Difference, compare
 from pullback.diagnose.nan import Found, Origin, counts, hunted
 from pullback.diagnose.trap import Trap, rule_of, trap_of
@@ -32,10 +32,11 @@ class Finding(NamedTuple):
 
     Attributes:
         program: the Program that was run.
-        origin: what made it. reaches: whether a result is NaN; if not, nothing used it in the end.
+        origin: what made it. reaches: whether a result is NaN; if not, it was dropped, or made something else of.
         trap: the `where` whose gradient it is, if it is one.
         difference: of what compiled code alone makes NaN, how its values differ from those on NumPy.
         given: an argument that has NaN too, from the start.
+        returned: whether no result is NaN, but what the function itself returns, of which a derivative is taken.
     """
 
     program: Program
@@ -44,6 +45,7 @@ class Finding(NamedTuple):
     trap: Trap | None = None
     difference: Difference | None = None
     given: Origin | None = None
+    returned: bool = False
 
     @property
     def kind(self) -> str:
@@ -82,8 +84,8 @@ class Finding(NamedTuple):
             >>> print(finding.message().split("\\n")[0])
             NaN made by log in the forward pass: log(-1.0) = nan
         """
+        word = "NaN" if self.origin.nan else "infinity"
         if self.difference is not None:
-            word = "NaN" if self.origin.nan else "infinity"
             return (
                 f"{word} is made by compiled code alone; run on NumPy, operation by operation, there is none.\n"
                 f"  first in {self.difference}"
@@ -96,8 +98,10 @@ class Finding(NamedTuple):
             lines += [f"  before it, {first}", *same]
         if self.given is not None and self.origin.what == "constant":  # a solver may give NaN where it fails
             lines.append(f"  {_lines(self.given, ())[0].replace(' is in', ' is also in', 1)}, and may be the cause of that")
-        if not self.reaches:
-            lines.append("  Nothing uses it in the end: no result is NaN.")
+        if self.returned:
+            lines.append(f"  The function itself returns {word}; no result of its derivative is {word}.")
+        elif not self.reaches:
+            lines.append(f"  No result is {word}: what uses it drops it, or makes something else of it.")
         if self.trap is not None:
             lines += _trap_lines(self.trap)
         return "\n".join(lines)
@@ -126,6 +130,8 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
         lines.append(f"  line: {equation.source}")
     if (rule := rule_text(equation)) is not None:
         lines.append(f"  rule: {rule}")
+    if (call := rule_call_of(equation.source)) is not None:
+        lines.append(f"  applied to: {call}")
     if batch:
         lines.append(f"  batch element: {', '.join(map(str, batch))}")
     if origin.frame is not None and (place := origin.frame.place()):
@@ -136,14 +142,17 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
 def rule_text(equation: Equation) -> str | None:
     """The rule of a derivative that made an equation, in words; None if it is the user's own operation, batched or not."""
     made = rule_of(equation)
-    return None if made is None else _rule(made)
+    return None if made is None else rule_in_words(made)
 
 
-def _rule(made: Made) -> str:
+def rule_in_words(made: Made) -> str:
+    """A rule, whose it is, and what applied it."""
     if " " in made.rule:  # it says whose
         return f"{made.rule}, applied by {made.transformation}"
     if made.primitive is custom_pullback:
-        return f"the backward function of the user's own rule for what this line calls, applied by {made.transformation}"
+        return f"the backward function of a custom rule, applied by {made.transformation}"
+    if made.primitive is custom_function:
+        return f"{made.rule} by a custom rule, applied by {made.transformation}"
     whose = f" of {made.primitive.name}" if made.primitive is not None else ""
     return f"{made.rule}{whose}, applied by {made.transformation}"
 
@@ -166,7 +175,7 @@ def finding_of(program: Program, found: Found) -> Finding | None:
     if found.origin is None:
         return None
     trap = trap_of(found.meeting) if found.reaches else None
-    return Finding(program, found.origin, found.reaches, trap, given=found.given)
+    return Finding(program, found.origin, found.reaches, trap, given=found.given, returned=found.returned)
 
 
 def first_nan(program: Program, args: Sequence[Any], names: Sequence[str] = (), infinity: bool = False) -> Finding | None:

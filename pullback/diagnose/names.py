@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.api.functions import parameter_names
 from pullback.control.scan import scan
-from pullback.core.source import CodeSource, Source, innermost
+from pullback.core.source import CodeSource, RuleCall, Source, innermost
 from pullback.diagnose.expressions import Span, Syntax, span, span_of, syntax_of
 from pullback.diagnose.walk import Frame
 from pullback.program.equation import Equation
@@ -65,6 +65,8 @@ class Names:
     def _parameters(self, scope: Scope) -> dict[str, Any]:
         if scope.caller is None:
             return dict(self.arguments) if scope.code is self.code else _of_a_step(scope)
+        if isinstance(scope.caller, RuleCall):  # a rule has other parameters than the function that is called there
+            return {}
         outer, at = self.scope(scope.caller, scope.frame), span_of(scope.caller)
         call = None if at is None else self.syntax(scope.caller.file).calls.get(at)
         if call is None or any(isinstance(node, ast.Starred) for node in call.args):
@@ -90,7 +92,7 @@ class Names:
         names = syntax.assigned.get(at, ())
         if len(names) == len(results):
             scope.names.update(zip(names, results))
-        if at in syntax.returned and source.caller is not None:
+        if at in syntax.returned and source.caller is not None and not isinstance(source.caller, RuleCall):
             self._learn(source.caller, results, frame)
 
     def at(self, source: Source) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pullback.core.source import Source
 from pullback.diagnose.stats import finite, numbers_of, short_text
 from pullback.diagnose.walk import Frame, Steps, Visitor, host_array, is_opened, walk_noted
 from pullback.ops.arithmetic import div, mul
+from pullback.ops.compare import select
 from pullback.program.equation import Equation, Graph, Variable
 
 
@@ -56,12 +57,18 @@ class Meeting(NamedTuple):
     Attributes:
         equation: which multiplied them. frame: where it ran. zero: the operand that was zero.
         other: what made the other operand, or None, where this equation divides zero by zero.
+        dropped: the ids of the selects of the backward pass that had dropped a cotangent before, which then is zero.
     """
 
     equation: Equation
     frame: Frame
     zero: Variable
     other: Origin | None
+    dropped: frozenset[int] = frozenset()
+
+
+def returned(*arrays: Any) -> None:
+    """Nothing: a callback of this has as operands what a function returns of which a derivative is taken, for a `Hunt`."""
 
 
 class Hunt(Visitor):
@@ -70,12 +77,15 @@ class Hunt(Visitor):
     Attributes:
         first: the first equation that made NaN (with `infinity`, or infinity) from what is finite or infinite.
         meeting: where first a zero cotangent met something that is not finite.
+        value: where NaN (or infinity) comes from that the function returns of which a derivative is taken (see `returned`).
     """
 
     def __init__(self, infinity: bool = False) -> None:
         self.infinity = infinity
         self.first: Origin | None = None
         self.meeting: Meeting | None = None
+        self.value: Origin | None = None
+        self.dropped: set[int] = set()  # selects, as a `Meeting` has them
         self.count = 0
 
     def before(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> None:
@@ -84,6 +94,10 @@ class Hunt(Visitor):
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         if is_opened(equation):
             return  # what it holds has been seen
+        if equation.params.get("function") is returned:
+            self.seen(operands, frame)
+        if equation.primitive is select and equation.role == "cotangent" and _drops(operands[1:], results[0]):
+            self.dropped.add(equation.id)
         for result in results:
             if is_inexact(result.dtype) and not finite(numbers_of(result)):
                 self.found(equation, operands, result, frame)
@@ -116,6 +130,13 @@ class Hunt(Visitor):
         if nan.any() and self.meeting is None and equation.role == "cotangent":
             self.meeting = self.met(equation, operands, np.argwhere(nan)[0], frame)
         frame.notes[id(result)] = origin
+
+    def seen(self, values: Sequence[Any], frame: Frame) -> None:
+        """Note where what the function itself returns comes from."""
+        bad = [x for x in values if counts(x, self.infinity)]
+        if bad and self.value is None:
+            notes = [_noted(frame, x) or self.given("constant", "", x) for x in bad]
+            self.value = min(notes, key=lambda note: note.number)
 
     def earliest(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> Origin:
         """Where that comes from which first was not finite, of operands that are not."""
@@ -160,10 +181,16 @@ class Hunt(Visitor):
             if zero != 0 or not isinstance(atom, Variable):
                 continue
             if not np.isfinite(other):
-                return Meeting(equation, frame, atom, _noted(frame, operands[1 - place]))
+                return Meeting(equation, frame, atom, _noted(frame, operands[1 - place]), frozenset(self.dropped))
             if equation.primitive is div and place == 0 and other == 0:
-                return Meeting(equation, frame, atom, None)
+                return Meeting(equation, frame, atom, None, frozenset(self.dropped))
         return None
+
+
+def _drops(operands: Sequence[Array], result: Array) -> bool:
+    """Whether a select has zero where what it does not take is another number."""
+    zero = numbers_of(result) == 0
+    return any([bool((zero & (numbers_of(x) != 0)).any()) for x in operands])
 
 
 def _finite_at(operand: Array, element: tuple[Any, ...]) -> bool:
@@ -204,6 +231,7 @@ class Found(NamedTuple):
         reaches: whether a result is NaN (with `infinity`, or infinite).
         meeting: where a zero cotangent met what is not finite.
         given: an argument that has NaN (with `infinity`, or infinity) from the start.
+        returned: whether no result is, but what the function returns of which a derivative is taken.
     """
 
     outs: tuple[Any, ...]
@@ -211,6 +239,7 @@ class Found(NamedTuple):
     reaches: bool
     meeting: Meeting | None
     given: Origin | None = None
+    returned: bool = False
 
 
 def counts(array: Array, infinity: bool) -> bool:
@@ -241,4 +270,4 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
     if origins:
         first = next((one for one in given if one is not None and (one.nan or infinity)), None)
         return Found(tuple(outs), min(origins, key=lambda origin: origin.number), True, hunt.meeting, first)
-    return Found(tuple(outs), hunt.first, False, hunt.meeting)
+    return Found(tuple(outs), hunt.value or hunt.first, False, hunt.meeting, returned=hunt.value is not None)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pullback.api.compiled import Jitted
+from pullback.api.applied import static_arguments
 from pullback.api.functions import Function, check_callable
 from pullback.api.traced import check_closed, traced_call
-from pullback.core.array import Array, as_array, find_converter
+from pullback.core.array import Array, as_array
+from pullback.core.brief import counted
 from pullback.core.errors import EscapedTracerError
-from pullback.core.refs import Ref
 from pullback.core.source import describe
 from pullback.core.tracing import Tracer
-from pullback.core.trees import TreeDef, kind_of, unflatten
+from pullback.core.trees import TreeDef, unflatten
 from pullback.program.program import Program
 from pullback.transforms.simplify import drop_dead_code
-
-MOST_WRAPPED = 100  # decorators around a function that are looked at
 
 
 class Staged(NamedTuple):
@@ -50,11 +48,11 @@ def staged(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, An
     check_callable(fun, what)
     if isinstance(fun, Program) and not kwargs:
         if len(args) != len(fun.inputs):
-            raise TypeError(f"{what}: this Program takes {len(fun.inputs)} arrays, but got {len(args)}.")
+            raise TypeError(f"{what}: this Program takes {counted(len(fun.inputs), 'array')}, but got {len(args)}.")
         leaves, program, structure = [as_array(arg) for arg in args], fun, None
         paths = [f"input {i}" for i in range(len(args))]
     else:
-        call = traced_call(what, fun, args, kwargs, *_static(fun, args, kwargs))
+        call = traced_call(what, fun, args, kwargs, *static_arguments(fun, args, kwargs))
         check_closed(what, fun, call.traced.captures)
         leaves, paths, structure = call.leaves, call.paths, call.traced.structure
         program = drop_dead_code(call.traced.program)
@@ -65,29 +63,3 @@ def staged(what: str, fun: Function, args: tuple[Any, ...], kwargs: dict[str, An
                 f" {leaf.owner.describe()}."
             )
     return Staged(program, leaves, paths, structure)
-
-
-def _static(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[int], set[str]]:
-    """The arguments that are handed on as they are: those that a jitted function in it takes so, and those without arrays and
-    numbers, such as a text."""
-    numbers = {number for number, arg in enumerate(args) if _is_fixed(arg, fun)}
-    names = {name for name, arg in kwargs.items() if _is_fixed(arg, fun)}
-    at: Any = fun
-    for _ in range(MOST_WRAPPED):
-        if at is None:
-            break
-        if isinstance(at, Jitted):
-            numbers.update([number % len(args) for number in at._static_numbers if -len(args) <= number < len(args)])
-            names |= at._static_names & kwargs.keys()
-        at = getattr(at, "__wrapped__", None)
-    return sorted(numbers), names
-
-
-def _is_fixed(arg: Any, fun: Function) -> bool:
-    leaves = kind_of(fun).flatten(arg)[0]
-    return bool(leaves) and not any([_is_array(leaf) for leaf in leaves])
-
-
-def _is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array or a number, has or may have the values of one, or stands for one."""
-    return isinstance(leaf, (Array, Tracer, Ref)) or hasattr(leaf, "dtype") or find_converter(type(leaf)) is not None

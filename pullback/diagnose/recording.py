@@ -17,6 +17,7 @@ from pullback.program.equation import Equation, Graph, Literal, Variable, rememb
 from pullback.program.printing import literal_text, name_variables, primitive_text
 
 Watch = Callable[[Equation, tuple[Array, ...]], Any]
+CAUGHT, NAN = "caught", "nan"  # what can be told: what `watch` or `limits` catch, and NaN where it is made
 MOST_CAUGHT = 1000  # values that are kept of those that were caught
 
 
@@ -111,7 +112,7 @@ class Recording(Visitor):
         self.watch = watch
         self.limits = limits
         self.tell = tell
-        self.nan = False  # whether to catch NaN where it is made
+        self.told: frozenset[str] = frozenset()  # of what it tells: NAN, which is caught for that alone, CAUGHT
         self.recorded: dict[int, Recorded] = {}
         self.caught: list[Caught] = []
         self.all_caught = 0
@@ -130,19 +131,19 @@ class Recording(Visitor):
             stats.add(result)
         if self.show is not None:
             self.show(_shown(equation, results, frame))
-        if self.nan and makes_nan(equation, operands, results):
-            self._catch(equation, "NaN is made", results, frame)
+        if NAN in self.told and makes_nan(equation, operands, results):
+            self._catch(equation, "NaN is made", results, frame, NAN)
         if self.limits is not None and not all([_within(result, self.limits) for result in results]):
             self._catch(equation, f"outside {self.limits[0]} .. {self.limits[1]}", results, frame)
         if self.watch is not None and self.watch(equation, tuple(results)):
             self._catch(equation, "watched", results, frame)
 
-    def _catch(self, equation: Equation, why: str, results: Sequence[Any], frame: Frame) -> None:
+    def _catch(self, equation: Equation, why: str, results: Sequence[Any], frame: Frame, kind: str = CAUGHT) -> None:
         caught = Caught(equation, why, frame.place(), tuple(map(short_text, results)))
         self.all_caught += 1
         if len(self.caught) < MOST_CAUGHT:
             self.caught.append(caught)
-        if self.tell is not None:
+        if self.tell is not None and kind in self.told:
             self.tell(caught)
 
 

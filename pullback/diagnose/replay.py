@@ -7,13 +7,14 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
-from pullback.core.source import api_boundary
+from pullback.core.brief import brief
+from pullback.core.source import api_boundary, shown_file
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
 from pullback.diagnose.compared import compare as compared
-from pullback.diagnose.debugger import NAN, Debugging, stops_for
+from pullback.diagnose.debugger import Debugging, stops_for
 from pullback.diagnose.program import staged
-from pullback.diagnose.recording import Caught, Recorded, Recording, Watch, equation_line
+from pullback.diagnose.recording import CAUGHT, Caught, Recorded, Recording, Watch, equation_line
 from pullback.diagnose.walk import Visitor, walk
 from pullback.program.program import Program
 
@@ -97,7 +98,7 @@ def _rows(one: Recorded) -> list[tuple[str, str, str, str]]:
     """The id of an equation, the equation, its values, and the line; of several results a row for each."""
     indent = "  " * one.depth
     times = f" ({one.times} times)" if one.times > 1 else ""
-    place = "" if one.source is None else f"{one.source.file.rpartition('/')[2]}:{one.source.line}"
+    place = "" if one.source is None else f"{shown_file(one.source.file)}:{one.source.line}"
     if len(one.outputs) < 2:
         line = equation_line(one.program, one.equation)
         return [(f"#{one.id}", indent + line, "".join(map(str, one.outputs)) + times, place)]
@@ -141,8 +142,9 @@ def replay(
         A `Replay`.
 
     Raises:
-        ValueError: no operation comes from a line of `stop_at`. LeafError: an argument has no values. bdb.BdbQuit: the debugger
-            was left by `quit`. TypeError: an option is of another kind.
+        ValueError: no operation comes from a line of `stop_at`, or an option is given without the one that it belongs to.
+            LeafError: an argument has no values. bdb.BdbQuit: the debugger was left by `quit`. TypeError: an option is of
+            another kind.
 
     Example:
         >>> run = pb.replay(lambda x: pnp.exp(x) * 10.0, pnp.arange(4.0), apply="vmap", limits=(0.0, 100.0), compare=True)
@@ -151,18 +153,23 @@ def replay(
     """
     check_flags("replay", show=show, compare=compare)
     if watch is not None and not callable(watch):
-        raise TypeError(f"replay's watch takes a function of an equation and its values, not {watch!r}.")
+        raise TypeError(f"replay's watch takes a function of an equation and its values, not {brief(watch)}.")
     bounds = None if limits is None else _limits(limits)
     if tolerance is not None and not (isinstance(tolerance, (int, float)) and tolerance >= 0):
-        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {tolerance!r}.")
+        raise TypeError(f"replay's tolerance must be a number of 0 or more, but got {brief(tolerance)}.")
+    if tolerance is not None and not compare:
+        raise ValueError("replay's tolerance is for compare=True: give both, or leave it out.")
+    if debugger is not None and stop_at is None:
+        raise ValueError("replay's debugger is for stop_at=...: say where to stop, or leave it out.")
     call = staged("replay", apply_transformations(fun, apply), args, kwargs)
     visitor: Visitor
     visitor = recording = Recording(print if show else None, watch, bounds)
     if stop_at is not None:
         stops, words = stops_for(call.program, stop_at)
+        if CAUGHT in words and watch is None and bounds is None:
+            raise ValueError('replay\'s stop_at="caught" stops where watch=... or limits=... catch a value: give one of these.')
         visitor = debugging = Debugging(recording, stops, fun, args, debugger)
-        recording.nan = NAN in words
-        recording.tell = debugging.stop_here if words else None
+        recording.told, recording.tell = words, debugging.stop_here
     outs = walk(call.program, call.leaves, visitor)
     visitor.ended()
     comparison = compared(without_effects(call.program), call.leaves, outs, tolerance) if compare else None
@@ -175,4 +182,4 @@ def _limits(limits: Any) -> tuple[float, float]:
         low, high = limits
         if low <= high:
             return low, high
-    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {limits!r}.")
+    raise TypeError(f"replay's limits are a pair of numbers, the smaller one first, but got {brief(limits)}.")

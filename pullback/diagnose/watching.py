@@ -20,7 +20,7 @@ from pullback.core.source import at_line, running_source
 from pullback.core.tracing import bind, evaluate, staging
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.checks import Checks
-from pullback.diagnose.finding import Finding, compiled_nan, finding_of
+from pullback.diagnose.finding import Finding, compiled_nan, finding_of, rule_in_words
 from pullback.diagnose.nan import hunted
 from pullback.program.equation import Made
 from pullback.program.provenance import source_of
@@ -114,8 +114,7 @@ def told(option: str, primitive: Any, operands: Sequence[Any], made: Made | None
         return text
     rules, role = [], ""
     while made is not None:
-        whose = f" of {made.primitive.name}" if made.primitive is not None else ""
-        rules.append(f"{made.rule}{whose}, applied by {made.transformation}")
+        rules.append(rule_in_words(made))
         role, made = role or made.role, made.within
     text += f" Rule: {'; '.join(rules)}."
     if role == "cotangent" and option == "nan":

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pullback.core.brief import brief
 from pullback.core.errors import DeviceError, NoDevices, PluginMissing
 from pullback.core.lazy import lazy_module
 from pullback.engine.backend import Backend, backend, platforms
@@ -326,5 +327,5 @@ def _setting(name: str, wanted: str, read: Callable[[str], Any]) -> Any:
         return None
     value = read(given)
     if value is None:
-        raise ValueError(f"The environment variable {name} must be {wanted}, not {given!r}.")
+        raise ValueError(f"The environment variable {name} must be {wanted}, not {brief(given)}.")
     return value

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.brief import MOST
 from pullback.core.devices import Device
 from pullback.core.errors import DeviceError, ExportError, ForeignExecutable
 from pullback.core.meshes import Mesh
@@ -125,9 +126,9 @@ def land(
     for what, value in facts["fingerprint"].items():
         if own.get(what) != value:
             raise ForeignExecutable(
-                f"This executable of {name} was made for another machine: its {what} was {value}, and here it is"
-                f" {own.get(what)}. Make it here, or send what pb.export.export(f)(*args).serialize() writes, which any machine"
-                " compiles."
+                f"This executable of {name} was made for another machine: its {what} was {_unlike(value, own.get(what))}, and"
+                f" here it is {_unlike(own.get(what), value)}. Make it here, or send what"
+                " pb.export.export(f)(*args).serialize() writes, which any machine compiles."
             )
     if facts["lapack"]:
         _ = jaxlib().lapack
@@ -165,3 +166,13 @@ class LandedExecutable(XlaExecutable):
 
 class LandedSpmdExecutable(LandedExecutable, SpmdExecutable):
     """One that runs on the devices of a mesh."""
+
+
+def _unlike(one: Any, other: Any) -> str:
+    """A value beside another one; of a long list, such as a processor's features, what the other has not."""
+    words = str(one).split()
+    if len(words) <= MOST:
+        return str(one)
+    only = [word for word in words if word not in str(other).split()]
+    more = f" and {len(only) - MOST} others" if len(only) > MOST else ""
+    return f"one with {' '.join(only[:MOST])}{more}" if only else "one without these"

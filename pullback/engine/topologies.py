@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pullback.core.brief import counted
 from pullback.core.errors import DeviceError, PluginMissing
 from pullback.engine.jaxlib import jaxlib, runtime_error
 from pullback.engine.lower import lower_program
@@ -109,7 +110,9 @@ def compile_for(target: Target, program: Program, donated: Sequence[bool], count
         DeviceError: there cannot be so many, or no compiler for them is installed (`PluginMissing`).
     """
     if count > target.most:
-        raise DeviceError(f"{count} devices are too many: plan a program for {target.title} on {target.most} of them at most.")
+        raise DeviceError(
+            f"{counted(count, 'device')} are too many: plan a program for {target.title} on {target.most} of them at most."
+        )
     if target.platform == "tpu" or (target.platform == "cuda" and "cuda" in find_plugins()):
         devices = _absent(target, count if count > 1 or target.platform != "tpu" else 4)[:count]  # TPUs come by fours
         made = _compile(target.platform, program, donated, devices)
@@ -139,7 +142,7 @@ def _absent(target: Target, count: int) -> list[Any]:
         return jaxlib().absent_devices(interface, topology, **given)
     except runtime_error() as error:
         raise DeviceError(
-            f"There is no topology of {count} devices of {target.title}: {error}. Choose another number of devices."
+            f"There is no topology of {counted(count, 'device')} of {target.title}: {error}. Choose another number of devices."
         ) from error
 
 

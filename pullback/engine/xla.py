@@ -26,6 +26,7 @@ from pullback.core.array import (
     later_buffer,
 )
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief
 from pullback.core.context import Inherited
 from pullback.core.devices import Device, processes
 from pullback.core.dtypes import DType, carrier
@@ -431,7 +432,7 @@ def make_cpu_client(asynchronous: bool = False) -> Any:
     count, given = cpu_devices.default, os.environ.get("PULLBACK_CPU_DEVICES")
     if count is None and given is not None:
         if not given.isdecimal() or int(given) < 1:
-            raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {given!r}.")
+            raise ValueError(f"The environment variable PULLBACK_CPU_DEVICES must be a positive integer, not {brief(given)}.")
         count = int(given)
     return jaxlib().client_module.make_cpu_client(asynchronous=asynchronous, num_devices=count)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.brief import counted
 from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import ProgramStage
-from pullback.explorer.words import counted, sized
+from pullback.explorer.words import listed, sized
 
 
 def describe_stage(page: PageData, stage: ProgramStage, made: dict[str, Any]) -> list[str]:
@@ -37,12 +37,8 @@ def _base(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: di
     return told
 
 
-def _arguments(names: Sequence[str]) -> str:
-    """`argument x`, `arguments x and y`; of many the first: `arguments a, b, c and 3 more`."""
-    shown = [*names[:3], f"{len(names) - 3:,} more"] if len(names) > 4 else names
-    if len(names) == 1:
-        return f"argument {names[0]}"
-    return f"arguments {', '.join(shown[:-1])} and {shown[-1]}"
+def _arguments(names: list[str] | tuple[str, ...]) -> str:
+    return f"{'argument' if len(names) == 1 else 'arguments'} {listed(names)}"
 
 
 def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
@@ -62,8 +58,9 @@ def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
 
 
 def _forward(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    added = sum([row["role"] == "tangent" for row in rows])
-    return [f"A tangent beside each value that moves: {counted(added, 'equation')} for them, {_more(made, before)}."]
+    new = Counter([row["role"] for row in rows])
+    needed = f", and {new['residual']:,} that they need" if new["residual"] else ""
+    return [f"A tangent beside each value that moves: {counted(new['tangent'], 'equation')}{needed}; {_more(made, before)}."]
 
 
 def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
@@ -123,9 +120,12 @@ def _vectorized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 
 def _selects(stage: ProgramStage, rows: list[Row], before: dict[str, Any], conds: set[int]) -> str:
     """The sentence for the conds, by the ids of their rows, that became selects."""
-    places = [place for place, row in enumerate(before["rows"]) if row["id"] in conds]
-    inside = {row["id"] for place in places for row in before["rows"][place : place + 1 + before["rows"][place].get("span", 0)]}
-    one_branch = (stage.batch or 1) * sum([before["rows"][place]["flops"] for place in places])
+    inside: set[int] = set()
+    one_branch = 0.0
+    for place, row in enumerate(before["rows"]):
+        if row["id"] in conds and row["id"] not in inside:  # what a cond takes includes those in its branches
+            inside.update([held["id"] for held in before["rows"][place : place + 1 + row.get("span", 0)]])
+            one_branch += (stage.batch or 1) * row["flops"]
     all_branches = sum([row["flops"] for row in rows if "span" not in row and any([id in inside for id, _ in row["from"]])])
     what = "this cond into a select" if len(conds) == 1 else f"{len(conds)} conds into selects"
     ratio = f": {all_branches / one_branch:.1f} times the FLOPs of the most expensive branch" if one_branch else ""

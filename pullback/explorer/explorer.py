@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import pathlib
-import sys
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.api.applied import Apply, transformations
+from pullback.api.compiled import Jitted
 from pullback.api.functions import Function, check_callable, check_flags
-from pullback.core.bars import print_lines
-from pullback.core.errors import PullbackError
+from pullback.api.traced import call_paths
+from pullback.core.bars import output, print_lines
+from pullback.core.brief import brief
+from pullback.core.dtypes import BY_SHORT_NAME
+from pullback.core.errors import LeafError, PullbackError
 from pullback.core.lazy import lazy_module
-from pullback.core.source import api_boundary, name_of
+from pullback.core.source import Source, api_boundary, name_of, running_source
+from pullback.core.trees import kind_of
 from pullback.explorer.deltas import describe_stage
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
 from pullback.explorer.page import page_html
@@ -25,7 +31,7 @@ from pullback.explorer.simplified import note_left_out
 from pullback.explorer.stages import ProgramStage, program_stages
 from pullback.explorer.text_rows import add_compiled
 from pullback.explorer.times import add_times
-from pullback.explorer.values import add_values, call_leaves
+from pullback.explorer.values import add_values, concrete_call
 from pullback.explorer.watching import reloaded
 from pullback.explorer.watching import watch as watch_files
 from pullback.program.equation import Equation
@@ -35,6 +41,8 @@ from pullback.transforms.simplify import drop_dead_code
 webbrowser = lazy_module("webbrowser")
 html = lazy_module("html")
 
+_UNFIT = re.compile(r"[^\w.-]+")  # for a file's name
+_TYPE_AS_TEXT = re.compile(r"~?([\w<>]+)\[([\d, ]*)\]")
 INLINE_HEIGHT = 620  # CSS pixels, of the page in a notebook
 
 
@@ -113,12 +121,13 @@ class Explorer:
         """Write the page to a file, and open it in the browser.
 
         Arguments:
-            path: the file; by default `explore-NAME.html` in the current directory.
+            path: the file; by default `explore-NAME.html` in the current directory, after the page's title.
 
         Returns:
             The path.
         """
-        there = self.save(path or f"explore-{self.data['title']}.html")
+        name = _UNFIT.sub("-", self.data["title"]).strip("-") or "page"
+        there = self.save(path or f"explore-{name}.html")
         webbrowser.open(there.resolve().as_uri())
         return there
 
@@ -151,11 +160,11 @@ class Explorer:
         known = [stage["id"] for stage in self.data["stages"]]
         if unknown := [id for id in stages if id not in known]:
             raise ValueError(f"show: there is no stage {unknown[0]!r}; there are {', '.join(known)}.")
-        out = sys.stdout if file is None else file
+        out, colored = output(file, color)
         lines = [*summary(self.data), [], *listing(self.data, stages)]
         if stages and any([row.get("role", "primal") != "primal" for stage in self.data["stages"] for row in stage["rows"]]):
             lines.append([(LEGEND, "soft")])
-        if out.isatty() if color is None else color:
+        if colored:
             print_lines(lines, STYLES, out)
         else:
             for line in lines:
@@ -188,7 +197,7 @@ def explore(
     Arguments:
         fun: a function of arrays and pytrees.
         args, kwargs: the arguments of the transformed function: for `apply="vmap"`, batches. An `ArrayType` serves for an
-            array.
+            array. What is static in a jitted function, or neither array nor number, is handed on as it is.
         apply: the transformations, the first one first, as in `"grad,vmap(in_axes=(None, 0)),jit"`; or a list of texts and of
             functions from a function to a function.
         compile: whether to compile the result, to show its StableHLO and what XLA makes of that.
@@ -204,8 +213,8 @@ def explore(
         An `Explorer`: `save(path)` writes the page, `open()` shows it in the browser; notebooks show it by themselves.
 
     Raises:
-        ValueError: `apply` cannot be read, or `fun` cannot be watched. TypeError: `fun` is no function. What tracing the
-            transformed function raises.
+        ValueError: `apply` cannot be read, or `fun` cannot be watched. TypeError: `fun` is no function. LeafError: a type is
+            given as text. What tracing the transformed function raises.
 
     Example:
         >>> import pullback as pb
@@ -219,21 +228,23 @@ def explore(
     check_callable(fun, "explore")
     check_flags("explore", compile=compile, values=values, profile=profile, watch=watch)
     if title is not None and not isinstance(title, str):
-        raise TypeError(f"explore's title must be a string, but got {title!r}.")
+        raise TypeError(f"explore's title must be a string, but got {brief(title)}.")
+    _check_no_type_is_text(fun, args, kwargs)
     if watch:
         return _watched(fun, args, kwargs, apply=apply, compile=compile, values=values, profile=profile, title=title)
     name = name_of(fun)
-    call = name
+    call = f"jit({name})" if isinstance(fun, Jitted) else name
     for one in transformations(apply):
         call = f"{one.name}({call})"
-    page = PageData(title or name, call)
+    page = PageData(title or name, call, running_source())
     stages = program_stages(fun, args, kwargs, apply)
-    page.add_source([one.source for one in equations_of(stages[0].program) if one.source is not None])
+    page.add_source(_lines_of(stages, page))
     alive = {one.id for one in equations_of(drop_dead_code(stages[0].program))}
     dead = frozenset([one.id for one in equations_of(stages[0].program)]) - alive
-    for stage in stages:
-        made = add_stage(page, stage, dead if stage.id == "base" else frozenset())
-        made["deltas"] = describe_stage(page, stage, made)
+    with _collector_paused():
+        for stage in stages:
+            made = add_stage(page, stage, dead if stage.id == "base" else frozenset())
+            made["deltas"] = describe_stage(page, stage, made)
     last = stages[-1]
     note_left_out(page, last.of, last.program)
     if values:
@@ -241,10 +252,36 @@ def explore(
     if compile:
         _compiled(page, last)
     if profile:
-        add_times(page, last, call_leaves(fun, args, kwargs)[0])
+        add_times(page, last, concrete_call(fun, args, kwargs, apply).leaves)
     for stage in page.data["stages"]:
         stage.pop("inputs", None)
     return Explorer(page.data, {stage.id: stage.program for stage in stages})
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """No garbage is collected meanwhile: rows are made by the hundred thousand, and all of them stay; to look through them
+    again and again would take as long as to make them."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _check_no_type_is_text(fun: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raise where a type is written as the command line has it: here a text is an argument, which the function would get."""
+    trees = kind_of(fun)
+    for leaf, path in zip(trees.flatten((tuple(args), kwargs))[0], call_paths(fun, args, kwargs, trees), strict=True):
+        found = _TYPE_AS_TEXT.fullmatch(leaf) if isinstance(leaf, str) else None
+        if found is not None and found[1] in BY_SHORT_NAME:
+            shape = tuple([int(size) for size in found[2].split(",") if size.strip()])
+            raise LeafError(
+                f"explore: argument {path} is the text {leaf!r}, which stands for an array on the command line alone. Pass"
+                f" pb.ArrayType({shape}, {BY_SHORT_NAME[found[1]].name!r}), or an array."
+            )
 
 
 def _watched(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], **options: Any) -> Explorer:
@@ -269,6 +306,15 @@ def _compiled(page: PageData, stage: ProgramStage) -> None:
     except (PullbackError, NotImplementedError) as error:
         del page.data["stages"][count:]
         page.data["stages"][-1]["deltas"].append(f"It cannot be compiled here: {error}")
+
+
+def _lines_of(stages: Sequence[ProgramStage], page: PageData) -> list[Source]:
+    """The lines that equations of any stage come from; those that transformations add by themselves come from none."""
+    found: dict[Source | None, None] = {}
+    for stage in stages:
+        equations = [one for part in stage.parts for one in equations_of(part.program)]
+        found |= dict.fromkeys([one.source for one in equations if not (stage.of and page.lines.is_outside(one.source))])
+    return [source for source in found if source is not None]
 
 
 def equations_of(program: Program) -> Iterator[Equation]:

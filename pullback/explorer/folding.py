@@ -87,9 +87,11 @@ def repetitions(tokens: Sequence[Any]) -> list[tuple[int, int, int]]:
     row = np.array([numbers.setdefault(token, len(numbers)) for token in tokens], np.int64)
     found = []
     for period in range(2, min(len(row) // LEAST_COPIES, LONGEST_PERIOD) + 1):
-        same = np.concatenate([[0], row[:-period] == row[period:], [0]]).astype(np.int8)
-        edges = np.diff(same)
-        for start, end in zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist()):
+        same = row[:-period] == row[period:]
+        if np.count_nonzero(same) < (LEAST_COPIES - 1) * period:
+            continue
+        edges = np.flatnonzero(np.diff(same, prepend=False, append=False)).tolist()
+        for start, end in zip(edges[::2], edges[1::2]):
             count = (end - start) // period + 1
             if count >= LEAST_COPIES and count * period >= LEAST_EQUATIONS:
                 found.append((count * period, -period, start, count))

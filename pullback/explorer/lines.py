@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import linecache
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pullback.core.source import Source
+from pullback.core.source import CodeSource, Source, shown_file
 
 AROUND = 2  # lines that are shown on each side of one that is in no function
 
@@ -17,11 +16,13 @@ class SourceLines:
     """Which row shows which of the user's lines.
 
     Attributes:
-        title: the file, or the number of files.
+        title: the file, or the number of files. outside: the call of `pb.explore`, by which what the transformations do by
+            themselves is reached: nothing of the function is there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, outside: CodeSource | None = None) -> None:
         self.title = ""
+        self.outside = outside
         self.places: dict[tuple[str, int], int] = {}  # the row of a line of a file
 
     def read(self, sources: Sequence[Source], new: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ class SourceLines:
             for one in chain(source):
                 used.setdefault(one.file, set()).add(one.line)
         told = {(one.file, one.line): one.text for source in sources for one in chain(source)}
-        self.title = short(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
+        self.title = shown_file(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
         rows: list[dict[str, Any]] = []
         for file, lines in used.items():
             linecache.checkcache(file)  # it may have been saved since, or another one has its name now
@@ -39,10 +40,10 @@ class SourceLines:
             if rows:
                 rows.append(new(text=""))
             if len(used) > 1:
-                rows.append(new(text=f"# {short(file)}"))
+                rows.append(new(text=f"# {shown_file(file)}"))
             if not text:  # typed in, or made by exec: what is known of it are the lines themselves
                 blocks: list[list[tuple[int, str]]] = [
-                    [(line, told[file, line] or f"line {line} of {short(file)}")] for line in sorted(lines)
+                    [(line, told[file, line] or f"line {line} of {shown_file(file)}")] for line in sorted(lines)
                 ]
             else:
                 blocks = [[(n, text[n - 1].rstrip("\n")) for n in range(*block)] for block in _blocks(text, lines)]
@@ -57,6 +58,13 @@ class SourceLines:
     def row_of(self, source: Source | None) -> int | None:
         """The id of the row that shows a line, if it is shown."""
         return None if source is None else self.places.get((source.file, source.line))
+
+    def is_outside(self, source: Source | None) -> bool:
+        """Whether a line is that of the call of `pb.explore`."""
+        outside = self.outside
+        if outside is None or not isinstance(source, CodeSource):
+            return False
+        return source.code is outside.code and source.instruction == outside.instruction
 
     def callers(self, source: Source | None) -> list[int]:
         """The ids of the rows of a line and of the calls that led to it, the innermost first, each once."""
@@ -80,11 +88,6 @@ def scope_of(source: Source | None) -> tuple[str, ...]:
         return ()
     names = [one.function.rpartition(".")[2] for one in chain(source)][:-1]
     return (*source.scope, *[name for name in reversed(names) if not name.startswith("<")])
-
-
-def short(file: str) -> str:
-    """A file as people call it."""
-    return pathlib.PurePath(file).name if not file.startswith("<") else file
 
 
 def _blocks(text: Sequence[str], lines: set[int]) -> list[tuple[int, int]]:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pullback.explorer.words import counted, sized
+from pullback.core.brief import counted
+from pullback.explorer.words import sized
 
 Spans = list[tuple[str, str]]
 """A line: pieces of text, each with the name of its style; "" for none."""
@@ -95,8 +96,12 @@ class _Stage:
         if "head" in row:
             if row["head"] == "copy":
                 return None
-            label = f"x{row['count']} {row['label']}" if row["head"] == "repeat" else row["label"]
-            return [(f"  {indent}", ""), (label, "heading")]
+            if row["head"] == "repeat":
+                each = counted(row["period"], "equation")
+                each = "each" if row["label"] == each else f"{each} each"
+                told = f"  {each}; the first of {row['count']} is shown"
+                return [(f"  {indent}", ""), (f"x{row['count']} {row['label']}", "heading"), (told, "soft")]
+            return [(f"  {indent}", ""), (row["label"], "heading")]
         if "text" in row:
             return [(f"{LETTERS.get(row.get('role', ''), ' ')} {indent}", "soft"), (row["text"].strip(), row.get("role", ""))]
         if "arg" in row:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pullback
 from pullback.core.primitive import Primitive
-from pullback.core.source import Source
+from pullback.core.source import CodeSource, Source
 from pullback.explorer.lines import SourceLines
 from pullback.program.equation import Equation, Made
 
@@ -30,11 +30,11 @@ class PageData:
         rows: by the id of a stage and that of an equation, the rows that the equation became.
     """
 
-    def __init__(self, title: str, call: str) -> None:
+    def __init__(self, title: str, call: str, outside: CodeSource | None = None) -> None:
         self.data: dict[str, Any] = {"format": "pullback.explorer", "version": VERSION, "title": title, "call": call}
         self.data |= {"file": "", "rules": [], "stages": []}
         self.rows: dict[str, dict[int, list[Row]]] = {}
-        self.lines = SourceLines()
+        self.lines = SourceLines(outside)
         self._next = itertools.count(1).__next__
         self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
         self.rule_numbers: dict[tuple[str, str], int] = {}

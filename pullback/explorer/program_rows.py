@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pullback.control.cond import cond_as_select
+from pullback.core.source import Source
 from pullback.explorer.folding import FORWARD, Unit, arranged
 from pullback.explorer.lines import scope_of
 from pullback.explorer.page_data import PageData, Row
@@ -13,11 +14,11 @@ from pullback.explorer.stages import Part, ProgramStage
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import reshape, squeeze, transpose
 from pullback.program.batching import batch_axes_of
-from pullback.program.cost import cost, equation_cost
+from pullback.program.cost import Cost, equation_cost, total
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
 from pullback.program.liveness import liveness
 from pullback.program.printing import literal_text, name_variables, parameter_text
-from pullback.program.program import programs_in
+from pullback.program.program import Program, programs_in
 from pullback.program.running import runs_of
 
 # Operations that only bring values into another shape: where vmap put them in, they are its plumbing.
@@ -30,14 +31,13 @@ class Inside(NamedTuple):
     Attributes:
         times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
             pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
-            what holds it. role: what all that is in it is, if that is given. holder: the row that holds it.
+            what holds it. holder: the row that holds it.
     """
 
     times: int | None = 1
     held: int = 0
     around: int = 0
     scope: tuple[str, ...] = ()
-    role: str = ""
     holder: Row | None = None
 
 
@@ -50,22 +50,23 @@ def add_stage(page: PageData, stage: ProgramStage, dead: frozenset[int] = frozen
     made = page.stage(stage.id, name=stage.name, by=stage.by, kind="program", vars=[], rows=[])
     rows: list[Row] = []
     inputs: list[Row] = []
+    costs: list[Cost] = []
     for part in stage.parts:
         writer = _Rows(page, stage, part, made["vars"], dead)
         inside = Inside()
         if rows:  # behind the values of a linearization: what is kept of them waits meanwhile
             waiting = sum([one.type.nbytes for one in stage.parts[0].kept.difference(stage.parts[0].program.inputs)])
-            inside = Inside(role="tangent", held=waiting, around=waiting)
+            inside = Inside(held=waiting, around=waiting)
         own = writer.program(part.program, inside, top=True)
         if part.label:
             rows.append(page.row(head="part", label=part.label, span=len(own)))
         rows += own
         inputs += writer.inputs
+        costs.append(total(writer.costs))
     made["rows"] = rows if len(stage.parts) > 1 else _halves(page, rows)
     made["inputs"] = [row["id"] for row in inputs[: len(stage.parts[0].paths)]]
     equations = [row for row in rows if "op" in row]
     made["count"] = len(equations)
-    costs = [cost(part.program) for part in stage.parts]
     made["flops"], made["bytes"] = sum([one.work for one in costs]), sum([one.bytes for one in costs])
     if equations:
         top = max(equations, key=lambda row: row["live"])
@@ -118,7 +119,8 @@ class _Rows:
     """Writes one part of a stage.
 
     Attributes:
-        inputs: the rows of the part's own inputs. before: the stage that this one was made from, if it was made from one.
+        inputs: the rows of the part's own inputs. costs: what each equation of the part itself costs.
+        before: the stage that this one was made from, if it was made from one.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class _Rows:
         self.variables = variables
         self.numbers: dict[Variable, int] = {}
         self.inputs: list[Row] = []
-        self.back: set[Atom] = set()  # what the backward pass has made so far
+        self.costs: list[Cost] = []
         memory = liveness(part.program, stage.donated)
         self.live, self.reused = memory.live, memory.reused
         self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
@@ -207,22 +209,21 @@ class _Rows:
         row = self.page.row(op=equation.primitive.name)
         row["in"] = [self.atom(atom) for atom in equation.inputs]
         row["out"] = [self.declare(variable, names) for variable in equation.outputs]
-        if shown := [
-            [name, parameter_text(value)] for name, value in equation.params.items() if not programs_in({name: value})
-        ]:
+        bodies = _bodies(equation)
+        if shown := [[name, parameter_text(value)] for name, value in equation.params.items() if name not in bodies]:
             row["params"] = shown
-        if (line := self.page.lines.row_of(equation.source)) is not None:
+        if (line := self.page.lines.row_of(self.source(equation))) is not None:
             row["line"] = line
         parents = self.parents(equation)
-        row["role"] = self.role(equation, parents, inside)
-        if row["role"] == "cotangent":
-            self.back.update(equation.outputs)
+        row["role"] = self.role(equation, parents)
         row["from"] = self.origins(equation, parents)
         if not row["from"] and inside.holder is not None:  # what is put in for an operation that holds nothing but its results
             row["role"], row["from"] = inside.holder["role"], [[id, -1] for id, _ in inside.holder["from"]]
         if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
             row["kept"] = kept
         own = equation_cost(equation)
+        if inside.holder is None:
+            self.costs.append(own)
         times = inside.times or 1
         row["flops"], row["bytes"] = own.work * times, own.bytes * times
         row["live"] = self.live.get(equation.id, 0) + inside.around
@@ -238,25 +239,28 @@ class _Rows:
             if (donor := self.taken.get(equation.inputs[operand])) is not None:
                 row["donated"] = self.taken[equation.outputs[result]] = donor
         self.page.placed(self.stage.id, equation, row)
-        rows = [row, *self.held(equation, row, inside, held)]
-        if len(rows) > 1:
-            row["span"] = len(rows) - 1
-        return rows
+        if not bodies:
+            return [row]
+        rows = self.held(equation, bodies, row, inside, held)
+        row["span"] = len(rows)
+        return [row, *rows]
 
-    def held(self, equation: Equation, row: Row, inside: Inside, held: int) -> list[Row]:
+    def held(
+        self, equation: Equation, bodies: Mapping[str, Sequence[Program]], row: Row, inside: Inside, held: int
+    ) -> list[Row]:
         """The rows of the Programs that an equation holds."""
         steps = {id(run.program): run.steps for run in runs_of(equation)}
-        bodies = [(name, one) for name, value in equation.params.items() for one in programs_in({name: value})]
+        flat = [(name, body) for name, programs in bodies.items() for body in programs]
         rows: list[Row] = []
-        for number, (name, body) in enumerate(bodies):
+        for number, (name, body) in enumerate(flat):
             often = steps.get(id(body), 1)
             if often is not None and often != 1:
                 row["trips"] = often
             times = None if often is None or inside.times is None else often * inside.times
             scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
-            within = Inside(times, held, inside.around, scope, inside.role, row)
+            within = Inside(times, held, inside.around, scope, row)
             own = self.program(body, within)
-            if len(bodies) > 1:
+            if len(flat) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
             rows += own
         return rows
@@ -281,30 +285,36 @@ class _Rows:
         if parents:
             rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
             return [[row["id"], rule] for row in parents]
-        lines = self.page.lines.callers(equation.source)
+        lines = self.page.lines.callers(self.source(equation))
         if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
             return [[next(row["id"] for row in reversed(self.before["rows"]) if "ret" in row), -1]]
         return [[id, -1] for id in lines]
+
+    def source(self, equation: Equation) -> Source | None:
+        """The user's line; None where a transformation, called for the page, did something by itself."""
+        by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
+        return None if by_itself else equation.source
 
     def made(self, equation: Equation) -> Made | None:
         """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
         return None if self.stage.id in ("base", "simplify") else equation.made
 
-    def role(self, equation: Equation, parents: list[Row], inside: Inside) -> str:
+    def role(self, equation: Equation, parents: list[Row]) -> str:
         if equation.id in self.dead:
             return "dead"
-        if inside.role:
-            return inside.role
-        name = equation.primitive.name
-        if self.transformation == "vmap" and equation.primitive in PLUMBING and all([row["op"] != name for row in parents]):
+        if self.transformation == "vmap" and self.is_plumbing(equation, parents):
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
-        if name == "convert_element_type" and self.back.intersection(
-            equation.inputs
-        ):  # as where it is taken with respect to a Python number
-            return "cotangent"
         return equation.role
+
+    def is_plumbing(self, equation: Equation, parents: list[Row]) -> bool:
+        """Whether vmap put an equation in only to bring a batch axis into place."""
+        if equation.primitive not in PLUMBING:
+            return False
+        batched, given = [len(self.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
+        repeats = equation.primitive is broadcast_in_dim and batched > given
+        return repeats or all([row["op"] != equation.primitive.name for row in parents])
 
 
 def _kept(program: Graph) -> frozenset[Variable]:
@@ -332,6 +342,14 @@ def _waiting(program: Graph, kept: frozenset[Variable]) -> list[int]:
         total += each
         found.append(total)
     return found
+
+
+def _bodies(equation: Equation) -> dict[str, list[Program]]:
+    """The Programs that an equation holds, by the name of the parameter that has them."""
+    if not programs_in(equation.params):  # as most of them
+        return {}
+    held = {name: programs_in({name: value}) for name, value in equation.params.items()}
+    return {name: programs for name, programs in held.items() if programs}
 
 
 def _label(equation: Equation, name: str, number: int) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pullback.api.applied import Applied, Apply, Stage, stages, transformations
-from pullback.api.functions import Function, standing_for
-from pullback.api.mapping import vmap
-from pullback.api.traced import TracedCall, check_closed, traced_call, with_placeholders
+from pullback.api.functions import Function, normalize_argnums, standing_for
+from pullback.api.traced import TracedCall
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import PullbackError
 from pullback.core.source import innermost, name_of
@@ -111,12 +110,11 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         args, kwargs: the arguments of the transformed function; an `ArrayType` serves for an array.
         apply: the transformations, as `pb.replay` takes them.
     """
-    args, kwargs = with_placeholders((tuple(args), dict(kwargs)), kind_of(function))
     calls, applied = stages(function, args, kwargs, apply), transformations(apply)
     jitted: Applied | None = None
     if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
         *applied, jitted = applied
-    before = _traced(calls[0], function)
+    before = calls[0].traced("explore", function)
     part, notes = Part(before.traced.program, before.paths), _transformed_before(function)
     found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (part,), notes=notes)]
     for called, one, call in zip(calls, applied, calls[1:]):
@@ -124,7 +122,7 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         if one.name in ("grad", "value_and_grad"):
             found += _explained(of, before, _differentiated(before, called, one), found)
             through = found[-1].id
-        made = _traced(call, one(_replayed(before, function)))
+        made = call.traced("explore", one(_replayed(before, called, function)))
         batch = None
         if one.name == "vmap" and (batch := one.options.get("axis_size")) is None:
             batch = _batch_size(before.types, made.types)
@@ -137,34 +135,20 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     part = Part(simplify(drop_dead_code(before.traced.program)), before.paths)
     donated: tuple[int, ...] = ()
     if jitted is not None and any([name.startswith("donate") for name in jitted.options]):
-        flags = jitted(_replayed(before, function)).trace(*args, **kwargs).donated  # type: ignore[attr-defined]
+        flags = jitted(_replayed(before, calls[-2], function)).trace(*args, **kwargs).donated  # type: ignore[attr-defined]
         donated = tuple([i for i, flag in enumerate(flags) if flag])
     of = found[-1].id
     found.append(ProgramStage("simplify", "Simplified", "before compiling", of, (part,), False, donated=donated))
     return found
 
 
-def _traced(call: Stage, function: Function) -> TracedCall:
-    """A function, traced for the arguments of a stage, where its named axes are."""
-    found: list[TracedCall] = []
-
-    def trace() -> None:
-        found.append(traced_call("explore", function, *with_placeholders((call.args, call.kwargs), kind_of(function))))
-
-    for name, size in reversed(call.axes.items()):
-        trace = vmap(trace, axis_name=name, axis_size=size)
-    trace()
-    check_closed("explore", function, found[0].traced.captures)
-    return found[0]
-
-
-def _replayed(before: TracedCall, function: Function) -> Function:
-    """A traced function again as a function of trees, which runs its Program."""
+def _replayed(before: TracedCall, call: Stage, function: Function) -> Function:
+    """A traced function again as a function of trees, which runs its Program; what was static is in that."""
     program, structure = drop_dead_code(before.traced.program), before.traced.structure
 
     @standing_for(function)
     def replayed(*args: Any, **kwargs: Any) -> Any:
-        return unflatten(structure, run(program, kind_of(function).flatten((args, kwargs))[0]))
+        return unflatten(structure, run(program, kind_of(function).flatten(call.static.dynamic(args, kwargs))[0]))
 
     return replayed
 
@@ -186,14 +170,11 @@ def _batch_size(before: Sequence[ArrayType], after: Sequence[ArrayType]) -> int 
 
 def _differentiated(before: TracedCall, call: Stage, one: Applied) -> tuple[int, ...]:
     """Which leaves of a call's arguments a gradient is taken with respect to."""
-    argnums = one.options.get("argnums", 0)
-    chosen = (
-        {number % len(call.args) for number in (argnums if isinstance(argnums, tuple) else (argnums,))} if call.args else set()
-    )
-    count = kind_of(one.make).flatten
+    chosen = normalize_argnums(call.function, one.options.get("argnums", 0), len(call.args), call.kwargs, one.name)
+    args, _ = call.static.dynamic(call.args, call.kwargs)
     flags: list[int] = []
-    for i, arg in enumerate(call.args):
-        flags += [int(i in chosen)] * len(count(arg)[0])
+    for i, arg in enumerate(args):
+        flags += [int(i in chosen)] * len(kind_of(call.function).flatten(arg)[0])
     flags += [0] * (len(before.types) - len(flags))
     return tuple([int(flag and is_inexact(type.dtype)) for flag, type in zip(flags, before.types)])
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.analysis.hlo import called_in, computations_of, operations_of
+from pullback.core.brief import counted
 from pullback.engine.backend import Executable
 from pullback.engine.compile import lower_to_text, numbered_executable
 from pullback.explorer.page_data import PageData, Row
-from pullback.explorer.words import counted
 from pullback.program.program import Program
 from pullback.program.provenance import numbered_name
 
@@ -58,19 +58,25 @@ def _descend(row: Row, parents: Sequence[Row]) -> None:
 
 
 def _nested(rows: list[Row]) -> list[Row]:
-    """Text rows whose braces hold others, indented by them."""
-    opened: list[int] = []
+    """Text rows whose braces hold others, indented by them. What is said of an operation with regions stands behind the last of
+    these: it is true of the rows that open them, too."""
+    opened: list[list[int]] = []  # for each brace that is open, the rows that opened the regions of its operation so far
     for i, row in enumerate(rows):
         text = row["text"].strip()
         while (shorter := re.sub(r"\{[^{}]*\}|\"[^\"]*\"", "", text)) != text:
             text = shorter
         opens, closes = text.count("{"), text.count("}")
-        if closes and opened:
-            start = opened.pop()
+        regions = opened.pop() if closes and opened else []
+        if regions:
+            start = regions[-1]
             rows[start]["span"] = i - start - (opens > 0)
         row["text"] = "  " * len(opened) + row["text"].strip()
         if opens:
-            opened.append(i)
+            opened.append([*regions, i])
+        else:
+            told: Row = {name: row[name] for name in ("from", "role", "line") if name in row}
+            for place in regions:
+                rows[place].update(told)
     return rows
 
 

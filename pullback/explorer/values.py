@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pullback.api.applied import Applied, Apply, transformations
+from pullback.api.applied import (
+    Applied,
+    Apply,
+    Static,
+    apply_transformations,
+    static_arguments,
+    transformations,
+    untraced_arguments,
+)
 from pullback.api.functions import Function, standing_for
 from pullback.api.traced import call_paths
 from pullback.core.array import Array
@@ -39,10 +47,11 @@ def add_values(
 ) -> None:
     """Note in the rows of each stage that is called what its values are, and on the page where the first NaN is made."""
     called = [stage for stage in stages if stage.called]
-    given, structure = call_leaves(function, args, kwargs)
+    call = concrete_call(function, args, kwargs, apply)
+    given = call.leaves
     finding = _first(called[-1], given)
     element = () if finding is None else finding.batch
-    calls = _calls(function, given, structure, transformations(apply), element)
+    calls = _calls(function, call, transformations(apply), element)
     made = {stage["id"]: stage for stage in page.data["stages"]}
     for stage, leaves in [*zip(called, calls), (stages[-1], given)]:  # the last one is the simplified one
         if leaves is None or stage.program.axis_names:
@@ -86,43 +95,57 @@ def _data(stats: Stats) -> dict[str, Any]:
     return {**given, "count": found["size"], **({"sample": sample} if sample else {})}
 
 
-def call_leaves(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Array], Any]:
-    """The leaves of a call's arguments, which have values, and their structure."""
-    args, kwargs, trees = tuple(args), dict(kwargs), kind_of(function)
-    leaves, structure = trees.flatten((args, kwargs))
-    paths = call_paths(function, args, kwargs, trees)
+class Call(NamedTuple):
+    """A call of a function with values.
+
+    Attributes:
+        args, kwargs: the arguments, with an array for each leaf of those that are not static. static: which are.
+        leaves: the leaves of the others.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    static: Static
+    leaves: list[Array]
+
+
+def concrete_call(function: Function, args: Sequence[Any], kwargs: Mapping[str, Any], apply: Apply) -> Call:
+    """The call of the transformed function, whose arguments must have values."""
+    trees = kind_of(function)
+    static = static_arguments(apply_transformations(function, apply), args, kwargs)
+    dynamic, named = static.dynamic(args, kwargs)
+    leaves, structure = trees.flatten((dynamic, named))
+    paths = call_paths(function, dynamic, named, trees)
     for leaf, path in zip(leaves, paths):
         if isinstance(leaf, ArrayType):
             raise LeafError(
                 f"explore runs the function for values and times, but argument {path} is a type, {leaf}. Pass an array."
             )
-    return [host_array(array_leaf(leaf, lambda path=path: f"argument {path}")) for leaf, path in zip(leaves, paths)], structure  # type: ignore[misc]
+    found = [host_array(array_leaf(leaf, lambda path=path: f"argument {path}")) for leaf, path in zip(leaves, paths)]  # type: ignore[misc]
+    return Call(*static.restored(args, kwargs, unflatten(structure, found)), static, found)
 
 
-def _calls(
-    function: Function, leaves: list[Array], structure: Any, applied: Sequence[Applied], element: Sequence[int]
-) -> list[list[Array] | None]:
+def _calls(function: Function, call: Call, applied: Sequence[Applied], element: Sequence[int]) -> list[list[Array] | None]:
     """The leaves of the arguments with which the function, and what each transformation makes of it, is called; None where
     there is no element of a batch that it could be called with.
 
     Arguments:
-        leaves, structure: the arguments of the transformed function. element: which element of each batch to take, the
-            outermost first; of others, the first one.
+        call: that of the transformed function. element: which element of each batch to take, the outermost first; of others,
+            the first one.
     """
     functions = [function]
     for one in applied:
         functions.append(one(functions[-1]))
-    found: list[list[Array] | None] = [leaves]
+    found: list[list[Array] | None] = [call.leaves]
     elements = iter(element)
     for number in reversed(range(len(applied))):
         if applied[number].name not in PASSING:
             index = next(elements, 0) if applied[number].name == "vmap" else 0
-            args, kwargs = unflatten(structure, leaves)
             try:
-                leaves, structure = _inside(applied[number], functions[number], args, kwargs, index)
+                call = _inside(applied[number], functions[number], call, index)
             except _NoElement:
                 return [*[None] * (number + 1), *found]
-        found.insert(0, leaves)
+        found.insert(0, call.leaves)
     return found
 
 
@@ -134,20 +157,20 @@ class _NoElement(BaseException):
     """A batch has no elements."""
 
 
-def _inside(
-    one: Applied, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], index: int
-) -> tuple[list[Array], Any]:
+def _inside(one: Applied, function: Function, outer: Call, index: int) -> Call:
     """What a transformed function calls the function with: of a batch, the element of that number."""
-    seen: list[tuple[list[Array], Any]] = []
+    seen: list[Call] = []
 
     @standing_for(function)
     def looked(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = kind_of(function).flatten((args, kwargs))
-        seen.append(([_value(leaf, index) for leaf in leaves], structure))
+        static = untraced_arguments(function, args, kwargs)
+        leaves, structure = kind_of(function).flatten(static.dynamic(args, kwargs))
+        found = [_value(leaf, index) for leaf in leaves]
+        seen.append(Call(*static.restored(args, kwargs, unflatten(structure, found)), static, found))
         raise _Called
 
     with contextlib.suppress(_Called):
-        one(looked)(*args, **kwargs)
+        one(looked)(*outer.args, **outer.kwargs)
     return seen[0]
 
 

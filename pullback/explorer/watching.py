@@ -7,12 +7,17 @@ import html
 import json
 import linecache
 import os
+import re
+import secrets
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
+from pullback.core.context import setting
 from pullback.core.lazy import lazy_module
 from pullback.core.source import describe, innermost, trim
 
@@ -21,13 +26,26 @@ server = lazy_module("http.server")
 EVERY = 0.3  # seconds between looks at the files
 PATIENCE = 20.0  # seconds that a question of the page for news waits for an answer
 
-# What the page loads besides: it asks whether there is another version, and shows that. The address keeps panes and choice.
+# What the page loads besides: it asks whether there is another version, and shows that. The address keeps the panes; ids are
+# given anew each time, so what is kept is told in words from one version to the next.
 RELOAD = """\
 (async () => {
+  const kept = sessionStorage.getItem("kept");
+  if (kept && window.explorer?.keepLike) {
+    sessionStorage.removeItem("kept");
+    explorer.keepLike(JSON.parse(kept));
+  }
   for (;;) {
     try {
-      const reply = await fetch("/newer-than/VERSION");
-      if (await reply.json()) return location.reload();
+      const reply = await fetch("/other-than/VERSION");
+      if (await reply.json()) {
+        const likeness = window.explorer?.likeness?.();
+        if (likeness) {
+          sessionStorage.setItem("kept", JSON.stringify(likeness));
+          history.replaceState(null, "", location.hash.replace(/&at=\\d+/, ""));
+        }
+        return location.reload();
+      }
     } catch (gone) {
       await new Promise((done) => setTimeout(done, 1000));
     }
@@ -36,48 +54,57 @@ RELOAD = """\
 """
 # By its policy a page runs no script but its own, and makes no request; here it may do both with this server.
 ALLOWED = {"default-src 'none';": "default-src 'none'; connect-src 'self';", "script-src ": "script-src 'self' "}
+_OWN_HOST = re.compile(r"(127\.0\.0\.1|localhost)(:\d+)?", re.IGNORECASE)
+_VERSION = re.compile(r"[0-9a-f]+-[0-9]+")
+_making = ContextVar("_making", default=False)  # whether a page is being made, for which the user's file runs again
 
 
 class Watched:
-    """The newest page, and those who wait for a newer one.
+    """The newest page, and those who wait for another one.
 
     Attributes:
-        version: how often it was made.
+        count: how often it was made. version: that, with what tells this run from others that served the same address.
     """
 
     def __init__(self, make: Callable[[], str]) -> None:
         self.make = make
-        self.version = 0
+        self.count = 0
+        self._run = secrets.token_hex(4)
         self._page = ""
         self._changed = threading.Condition()
+
+    @property
+    def version(self) -> str:
+        return f"{self._run}-{self.count}"
 
     def renew(self) -> BaseException | None:
         """Make the page; one that says what went wrong where that fails, which is returned."""
         failed: BaseException | None = None
         linecache.checkcache()
         try:
-            page = self.make()
+            with setting(_making, True):
+                page = self.make()
         except (Exception, SystemExit) as error:  # the user's code, saved in the middle of a change
             failed = error
             page = _failure(error)
         with self._changed:
-            self._page, self.version = page, self.version + 1
+            self._page, self.count = page, self.count + 1
             self._changed.notify_all()
         return failed
 
     def page(self) -> str:
-        """The newest page, which loads a newer one by itself; waits for the first one."""
+        """The newest page, which loads the next one by itself; waits for the first one."""
         with self._changed:
-            self._changed.wait_for(lambda: self.version)
+            self._changed.wait_for(lambda: self.count)
             return served(self._page, self.version)
 
-    def is_newer(self, version: int) -> bool:
-        """Whether there is a newer page; waits for one."""
+    def is_other(self, version: str) -> bool:
+        """Whether there is another page than one of these versions; waits for one."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.version > version, PATIENCE)
+            return self._changed.wait_for(lambda: self.count > 0 and self.version != version, PATIENCE)
 
 
-def served(page: str, version: int) -> str:
+def served(page: str, version: str) -> str:
     """A page with the script that loads the next version of it."""
     head, body, rest = page.partition("<body>")
     for policy, wider in ALLOWED.items():
@@ -105,8 +132,13 @@ def watch(make: Callable[[], str], files: Callable[[], Sequence[str]], report: C
         report: is told what happens, in lines for people. port: by default one that is free.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is taken. RuntimeError: it is called by the user's file while that runs again for a page.
     """
+    if _making.get():
+        raise RuntimeError(
+            "explore(watch=True) was called while your file ran again for the page that is watched: it would watch twice. Put"
+            ' the call under `if __name__ == "__main__":`.'
+        )
     watched = Watched(make)
     httpd = server.ThreadingHTTPServer(("127.0.0.1", port), _handler(watched))
     httpd.daemon_threads = True
@@ -118,7 +150,7 @@ def watch(make: Callable[[], str], files: Callable[[], Sequence[str]], report: C
         pause = threading.Event()
         while not pause.wait(EVERY):
             if _stamps(files()) != seen:
-                report("Saved: the page is made anew.")
+                report("A file has changed: the page is made anew.")
                 seen = _renewed(watched, files, report)
     finally:
         httpd.shutdown()
@@ -141,8 +173,6 @@ def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
             f"explore(watch=True) looks for the function in its file again, so it must be defined at the top of one, by def;"
             f" {describe(function)} is not. Move it there, or make the page anew yourself."
         )
-    module = ModuleType(f"{os.path.splitext(os.path.basename(file))[0]}_watched")
-    module.__file__ = file
     seen: list[Any] = []
 
     def load() -> Any:
@@ -151,14 +181,25 @@ def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
             seen.append(stamp)
             return function
         seen.append(None)  # from now on, the file's
-        with open(file, "rb") as source:
-            exec(compile(source.read(), file, "exec", dont_inherit=True), vars(module))
-        found: Any = module
+        found: Any = _run_again(file, plain.__globals__.get("__package__"))
         for name in names:
+            if not hasattr(found, name):
+                raise AttributeError(f"{file} has no {plain.__qualname__} now. Give it that name again, or watch another one.")
             found = getattr(found, name)
         return found
 
     return file, load
+
+
+def _run_again(file: str, package: str | None) -> ModuleType:
+    """A new module of a file's code, in the package of the old one; `sys.modules` knows it, as dataclasses ask for."""
+    module = ModuleType(f"{os.path.splitext(os.path.basename(file))[0]}_watched")
+    module.__file__ = file
+    module.__package__ = package
+    sys.modules[module.__name__] = module
+    with open(file, "rb") as source:
+        exec(compile(source.read(), file, "exec", dont_inherit=True), vars(module))
+    return module
 
 
 def _renewed(watched: Watched, files: Callable[[], Sequence[str]], report: Callable[[str], None]) -> dict[str, Any]:
@@ -186,15 +227,17 @@ def _handler(watched: Watched) -> Any:
 
     class Handler(server.BaseHTTPRequestHandler):  # type: ignore[name-defined, misc]
         def do_GET(self) -> None:
-            head, _, version = self.path.rpartition("/")
-            if self.headers.get("Host", "").rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+            path = self.path.partition("?")[0]
+            head, _, version = path.rpartition("/")
+            known = _VERSION.fullmatch(version) is not None
+            if not _OWN_HOST.fullmatch(self.headers.get("Host", "")):
                 self.send_error(403)  # a page of another site that has this address under a name of its own
-            elif self.path == "/":
+            elif path == "/":
                 self.answer(watched.page(), "text/html; charset=utf-8")
-            elif head == "/reload" and version.isdecimal():
+            elif head == "/reload" and known:
                 self.answer(RELOAD.replace("VERSION", version), "text/javascript")
-            elif head == "/newer-than" and version.isdecimal():
-                self.answer(json.dumps(watched.is_newer(int(version))), "application/json")
+            elif head == "/other-than" and known:
+                self.answer(json.dumps(watched.is_other(version)), "application/json")
             else:
                 self.send_error(404)
 

@@ -10,6 +10,7 @@ from typing import Any
 from pullback.api.compiled import jit
 from pullback.api.custom import custom_vjp
 from pullback.api.functions import check_flags
+from pullback.core.brief import brief
 from pullback.core.bundles import pack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError, GradientError
@@ -275,7 +276,7 @@ class Exported(Keyed):
             [3. 3. 3. 3.]:f32[4]:cpu(0)
         """
         if isinstance(vjp_order, bool) or not isinstance(vjp_order, int) or vjp_order < 0:
-            raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {vjp_order!r}.")
+            raise ValueError(f"serialize takes a vjp_order of 0, 1, 2, ..., not {brief(vjp_order)}.")
         check_flags("serialize", program=program)
         try:
             trees = {"in_tree": tree_data(self.in_tree, "its arguments"), "out_tree": tree_data(self.out_tree, "its result")}
@@ -327,9 +328,13 @@ def _on_trees(function: Exported) -> Callable[..., Any]:
     """What calls an exported function with arguments as users pass them."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = array_leaves((args, kwargs), lambda: "(args, kwargs)")
-        types = ([leaf.type for leaf in leaves], function.in_types) if structure == function.in_tree else ((), ())
-        check_like(structure, function.in_tree, "(args, kwargs)", "it was exported for", says, types)
+        leaves: list[Any] = []
+        for name, given, taken in zip(("args", "kwargs"), (args, kwargs), function.in_tree.children(), strict=True):
+            found, structure = array_leaves(given, lambda: name)
+            wanted = function.in_types[len(leaves) : len(leaves) + taken.num_leaves]
+            types = ([leaf.type for leaf in found], wanted) if structure == taken else ((), ())
+            check_like(structure, taken, name, "it was exported for", says, types)
+            leaves += found
         return unflatten(function.out_tree, function.run(*leaves))
 
     def says(where: str) -> str:

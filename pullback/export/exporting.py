@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.api.compiled import Jitted, jit
 from pullback.api.derivatives import vjp
+from pullback.core.brief import brief
 from pullback.core.bundles import unpack
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ExportError
@@ -59,7 +60,7 @@ def export(fun: Jitted, *, platforms: Sequence[str] | None = None) -> Callable[.
         (8, 2)
     """
     if not isinstance(fun, Jitted):
-        raise TypeError(f"export takes a jitted function, but got {fun!r}: write export(pb.jit(f)).")
+        raise TypeError(f"export takes a jitted function, but got {brief(fun)}: write export(pb.jit(f)).")
     chosen = chosen_platforms(platforms)
 
     @api_boundary
@@ -79,7 +80,7 @@ def chosen_platforms(platforms: Sequence[str] | None) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys((chosen,) if isinstance(chosen, str) or not isinstance(chosen, Iterable) else chosen))
     known = [*PLATFORMS, *known_platforms()]
     if not chosen or not all([name in known for name in chosen]):
-        raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {platforms!r}.")
+        raise ValueError(f"export takes platforms among {', '.join(map(repr, dict.fromkeys(known)))}, not {brief(platforms)}.")
     return chosen
 
 

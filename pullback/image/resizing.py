@@ -15,6 +15,7 @@ import numpy as np
 
 from pullback import numpy as pnp
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.axes import normal_axis
@@ -60,7 +61,7 @@ class ResizeMethod(enum.Enum):
             <ResizeMethod.CUBIC: 4>
         """
         if not isinstance(s, str) or s not in _NAMES:
-            raise ValueError(f"A method of resizing is one of {', '.join(_NAMES)}; not {s!r}.{at_user_line()}")
+            raise ValueError(f"A method of resizing is one of {', '.join(_NAMES)}; not {brief(s)}.{at_user_line()}")
         return _NAMES[s]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.modes import overriding
@@ -31,7 +32,7 @@ from pullback.ops.stop_gradient import stop_gradient as _stop_gradient
 def refuse_sharding(name: str, sharding: Any) -> None:
     """Refuse to spread a result over several devices."""
     if sharding is not None:
-        raise NotImplementedError(f"{name} computes on one device: leave out its sharding, {sharding!r}.{at_user_line()}")
+        raise NotImplementedError(f"{name} computes on one device: leave out its sharding, {brief(sharding)}.{at_user_line()}")
 
 
 def stop_gradient(x: Any) -> Any:
@@ -592,7 +593,7 @@ def dynamic_slice(
     return dynamic.dynamic_slice(
         x,
         *_starts(x, start_indices, "dynamic_slice", allow_negative_indices),
-        slice_sizes=tuple(map(operator.index, slice_sizes)),
+        slice_sizes=creation.checked_shape(tuple(slice_sizes), "dynamic_slice"),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pullback.core.array import from_python
 from pullback.core.axes import Axis, as_one, axis_owner, single_names, told_axes
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.source import at_user_line
@@ -43,14 +44,16 @@ def _in_groups(name: str, names: Sequence[Hashable], groups: Any, uneven: bool =
     if groups is None:
         return {}
     if len(names) != 1:
-        raise AxisError(f"{name} with axis_index_groups takes one named axis, or several of one mesh, not {tuple(names)!r}.")
+        raise AxisError(
+            f"{name} with axis_index_groups takes one named axis, or several of one mesh, not {brief(tuple(names))}."
+        )
     size = axis_size(names[0])
     found = tuple([tuple([operator.index(number) for number in group]) for group in groups])
     wrong = sorted([number for group in found for number in group]) != list(range(size)) or () in found
     if wrong or (not uneven and _differ_in_size({"groups": found})):
         raise ValueError(
             f"{name}'s axis_index_groups must have each of the numbers 0 to {size - 1} of the axis {names[0]!r} in one group,"
-            f" none empty{'' if uneven else ', and groups of one size'}, but are {groups!r}."
+            f" none empty{'' if uneven else ', and groups of one size'}, but are {brief(groups)}."
         )
     return {"groups": found}
 
@@ -170,7 +173,7 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def _extreme(name: str, primitive: Any, axis_name: Any, x: Any, groups: Any) -> Any:
     def extreme(leaf: Any, axis: Hashable, **given: Any) -> Any:
         if kind(leaf.type.dtype) == "c" and _differ_in_size(given):
-            raise ValueError(f"{name} of complex numbers takes axis_index_groups of one size, not {groups!r}.")
+            raise ValueError(f"{name} of complex numbers takes axis_index_groups of one size, not {brief(groups)}.")
         return over(axis, primitive, leaf, **given)
 
     return _over(name, axis_name, x, extreme, groups, uneven=True)
@@ -261,7 +264,7 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     """
     size, number = axis_size(axis_name), operator.index(source)
     if not 0 <= number < size:
-        raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {axis_name!r}.")
+        raise IndexError(f"pbroadcast: there is no batch element {number} among the {size} of axis {brief(axis_name)}.")
     names = as_one(several(axis_name))
     places = dict(zip(names, np.unravel_index(number, [axis_size(name) for name in names])))
     return _over(
@@ -311,7 +314,7 @@ def all_gather(
     given = _in_groups("all_gather", names, axis_index_groups)
     count = {name: _count(name, given) for name in names}
     if to not in ("varying", "invarying"):
-        raise ValueError(f'all_gather takes to="varying" or to="invarying", not {to!r}.')
+        raise ValueError(f'all_gather takes to="varying" or to="invarying", not {brief(to)}.')
     if to == "invarying":
         if given:
             raise ValueError(
@@ -410,7 +413,9 @@ def _check_order(name: Hashable) -> None:
     if len(names) > 1:
         ordered = tuple([one for one in axis_owner(name).mesh.axis_names if one in names])  # type: ignore[attr-defined]
         if ordered != names:
-            raise AxisError(f"ppermute numbers devices in the order of the mesh: write axis_name={ordered!r}, not {names!r}.")
+            raise AxisError(
+                f"ppermute numbers devices in the order of the mesh: write axis_name={brief(ordered)}, not {brief(names)}."
+            )
 
 
 def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
@@ -435,7 +440,9 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """
     count = axis_size(axis_name)
     if sorted(perm) != list(range(count)):
-        raise AxisError(f"pshuffle needs a permutation of 0 to {count - 1} over the axis {axis_name!r}, not perm={perm!r}.")
+        raise AxisError(
+            f"pshuffle needs a permutation of 0 to {count - 1} over the axis {brief(axis_name)}, not perm={brief(perm)}."
+        )
     return ppermute(x, axis_name, [(source, to) for to, source in enumerate(perm)])
 
 
@@ -549,7 +556,8 @@ def psum_scatter(
             leaf = _in_blocks("psum_scatter", leaf, axis, math.prod(counts))
         elif shape[axis] != math.prod(counts):
             raise ShapeError(
-                f"psum_scatter of {leaf.type} over {math.prod(counts)} batch elements: axis {axis} must have that size."
+                f"psum_scatter of {leaf.type} over {counted(math.prod(counts), 'batch element')}: axis {axis} must have that"
+                " size."
             )
         rest = leaf.type.shape[axis + 1 :]
         leaf = reshape(leaf, new_sizes=(*shape[:axis], *counts, *rest)) if len(names) != 1 else leaf
@@ -612,5 +620,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
         [1.]:f32[1]@(·):cpu(0)
     """
     if to != "varying":
-        raise ValueError(f'pcast takes to="varying" only, not {to!r}: what varies is made the same by psum, pmean, pmax, ...')
+        raise ValueError(
+            f'pcast takes to="varying" only, not {brief(to)}: what varies is made the same by psum, pmean, pmax, ...'
+        )
     return pvary(x, axis_name)

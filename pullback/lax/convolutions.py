@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.types import Shape
@@ -58,8 +59,8 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], d
         return ConvDimensionNumbers(*[tuple(range(ndim))] * 3)
     if not isinstance(dimension_numbers, (tuple, list)) or [type(spec) for spec in dimension_numbers] != [str] * 3:
         raise ValueError(
-            f"A convolution takes as dimension_numbers three strings, None or ConvDimensionNumbers, not {dimension_numbers!r}."
-            + at_user_line()
+            "A convolution takes as dimension_numbers three strings, None or ConvDimensionNumbers, not"
+            f" {brief(dimension_numbers)}." + at_user_line()
         )
     kernel = dimension_numbers[1]
     spatial = [letter for letter in kernel if letter not in "OI"]
@@ -67,7 +68,8 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int], d
     for spec, first in zip(dimension_numbers, (["N", "C"], ["O", "I"], ["N", "C"])):
         if len(spec) != ndim or sorted(spec) != sorted([*first, *spatial]) or len(set(spec)) != ndim:
             raise ValueError(
-                f"A convolution of {ndim} axes takes dimension_numbers such as {_LAYOUTS.get(ndim, _LAYOUTS[4])}, the same"
+                f"A convolution of {counted(ndim, 'axis')} takes dimension_numbers such as"
+                f" {_LAYOUTS.get(ndim, _LAYOUTS[4])}, the same"
                 f" spatial letters in each; not {tuple(dimension_numbers)}.{at_user_line()}"
             )
         found.append(tuple([spec.index(letter) for letter in [*first, *spatial]]))
@@ -97,7 +99,7 @@ def padtype_to_pads(
     name = padding.upper() if isinstance(padding, str) else padding
     if name not in ("VALID", "SAME", "SAME_LOWER"):
         raise ValueError(
-            f"padding is 'VALID', 'SAME' or 'SAME_LOWER', or a pair for each axis; not {padding!r}.{at_user_line()}"
+            f"padding is 'VALID', 'SAME' or 'SAME_LOWER', or a pair for each axis; not {brief(padding)}.{at_user_line()}"
         )
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
@@ -115,7 +117,7 @@ def ints(given: Any, count: int, name: str) -> Shape:
         return (1,) * count
     found = tuple(map(operator.index, given))
     if len(found) != count:
-        raise ShapeError(f"{name} takes a number for each of {count} axes, not {given}.{at_user_line()}")
+        raise ShapeError(f"{name} takes a number for each of {counted(count, 'axis')}, not {given}.{at_user_line()}")
     return found
 
 
@@ -126,7 +128,8 @@ def pairs(padding: Any, sizes: Shape, spans: Shape, strides: Shape) -> tuple[tup
     found = tuple([tuple(map(operator.index, pair)) if hasattr(pair, "__len__") else () for pair in padding])
     if len(found) != len(sizes) or any(len(pair) != 2 for pair in found):
         raise ShapeError(
-            f"padding is a name, or a pair (before, after) for each of {len(sizes)} axes; not {padding}.{at_user_line()}"
+            f"padding is a name, or a pair (before, after) for each of {counted(len(sizes), 'axis')}; not"
+            f" {padding}.{at_user_line()}"
         )
     return found  # type: ignore[return-value]
 
@@ -178,8 +181,8 @@ def conv_general_dilated(
     holes, gaps = ints(lhs_dilation, count, "lhs_dilation"), ints(rhs_dilation, count, "rhs_dilation")
     if isinstance(padding, str) and any(hole != 1 for hole in holes):
         raise ValueError(
-            f"conv_general_dilated with lhs_dilation={holes} takes padding as pairs, not {padding!r}; conv_transpose takes a"
-            f" name.{at_user_line()}"
+            f"conv_general_dilated with lhs_dilation={holes} takes padding as pairs, not {brief(padding)}; conv_transpose"
+            f" takes a name.{at_user_line()}"
         )
     sizes = tuple([x.type.shape[axis] for axis in numbers.lhs_spec[2:]])
     spans = tuple([dilated(y.type.shape[axis], gap) for axis, gap in zip(numbers.rhs_spec[2:], gaps)])
@@ -287,7 +290,7 @@ def conv_transpose(
     spans = [dilated(y.type.shape[axis], gap) for axis, gap in zip(numbers.rhs_spec[2:], gaps)]
     if isinstance(padding, str):
         if padding not in ("SAME", "VALID"):
-            raise ValueError(f"conv_transpose takes as padding 'SAME', 'VALID' or pairs, not {padding!r}.{at_user_line()}")
+            raise ValueError(f"conv_transpose takes as padding 'SAME', 'VALID' or pairs, not {brief(padding)}.{at_user_line()}")
         around = tuple([_around(span, stride, padding) for span, stride in zip(spans, apart)])
     else:
         around = pairs(padding, (0,) * count, (), ())

@@ -6,6 +6,7 @@ from operator import index
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike, from_python, scalar_kind
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTYPES, RANK, DTypeLike, canonical, entering, in_words, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.precision import AccuracyMode, Tolerance
@@ -37,7 +38,7 @@ def lifted(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
         # nothing is converted here: an integer that is too large is refused also where the mode would cut it
         if arg.__class__ in PYTHON_SCALARS and (RANK[scalar_kind(arg)] > RANK[kind(dtype)] or within(arg, dtype) is not arg):
             raise DtypeError(
-                f"{name} got {arg!r} beside an array of {dtype.name}, which cannot hold it. Convert one of them"
+                f"{name} got {brief(arg)} beside an array of {dtype.name}, which cannot hold it. Convert one of them"
                 f" (.astype).{at_user_line()}"
             )
     return tuple([
@@ -95,7 +96,9 @@ def unary(name: str, primitive: Any, relaxed: str, example: str, result: str = "
 
     def tuned(x: Any, *, accuracy: Any = None) -> Any:
         if accuracy is not None and not isinstance(accuracy, (AccuracyMode, Tolerance)):
-            raise TypeError(f"{name} takes a lax.AccuracyMode or lax.Tolerance as accuracy, not {accuracy!r}.{at_user_line()}")
+            raise TypeError(
+                f"{name} takes a lax.AccuracyMode or lax.Tolerance as accuracy, not {brief(accuracy)}.{at_user_line()}"
+            )
         return primitive(*lifted(name, (x,)))
 
     return _finished(primitive, tuned if name in _TUNED else function, name, relaxed, example, result)
@@ -492,7 +495,7 @@ def round(x: ArrayLike, rounding_method: str = "away_from_zero") -> Array:
     """
     method = str(getattr(rounding_method, "name", rounding_method)).lower()
     if method not in ("away_from_zero", "to_nearest_even"):
-        raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {rounding_method!r}.")
+        raise ValueError(f"round's rounding_method is 'away_from_zero' or 'to_nearest_even', not {brief(rounding_method)}.")
     return rounding.round(*lifted("round", (x,)), rounding_method=method)
 
 

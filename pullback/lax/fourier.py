@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError
 from pullback.numpy.fft.transforms import to_transform
@@ -37,7 +38,7 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     try:
         which = fft_type if isinstance(fft_type, FftType) else FftType[fft_type.upper()]
     except (KeyError, AttributeError):
-        raise ValueError(f"fft takes as fft_type FFT, IFFT, RFFT or IRFFT, not {fft_type!r}.{at_user_line()}") from None
+        raise ValueError(f"fft takes as fft_type FFT, IFFT, RFFT or IRFFT, not {brief(fft_type)}.{at_user_line()}") from None
     lengths = tuple(map(operator.index, fft_lengths))
     value = to_transform(x, "fft")
     if which is FftType.RFFT and kind(value.type.dtype) == "c":

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import INT32, in_words
 from pullback.core.errors import ShapeError
 from pullback.core.modes import current_mode
@@ -27,7 +28,7 @@ Mode = str | GatherScatterMode | None
 def _how(name: str, numbers: Any, wanted: Any, mode: Mode, default: str = "fill") -> dict[str, Any]:
     """Dimension numbers and mode as primitives take them."""
     if not isinstance(numbers, wanted):
-        raise TypeError(f"{name} takes lax.{wanted.__name__} as dimension_numbers, but got {numbers!r}.{at_user_line()}")
+        raise TypeError(f"{name} takes lax.{wanted.__name__} as dimension_numbers, but got {brief(numbers)}.{at_user_line()}")
     return {"dimension_numbers": wanted(*map(tuple, numbers)), "mode": mode_name(name, mode) or default}
 
 

@@ -6,6 +6,7 @@ import enum
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, requested
 from pullback.core.types import ShapeLike
 from pullback.numpy.creation import checked_shape
@@ -63,7 +64,7 @@ def rng_bit_generator(
     Source: the StableHLO specification, rng_bit_generator.
     """
     if out_sharding is not None:
-        raise ValueError(f"rng_bit_generator takes out_sharding=None, not {out_sharding!r}.")
+        raise ValueError(f"rng_bit_generator takes out_sharding=None, not {brief(out_sharding)}.")
     chosen = RandomAlgorithm(algorithm).name.removeprefix("RNG_")
     sizes = checked_shape(shape, "rng_bit_generator")
     return random.rng_bit_generator(operand(key, "rng_bit_generator"), shape=sizes, dtype=requested(dtype), algorithm=chosen)

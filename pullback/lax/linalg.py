@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line, make_public
@@ -81,7 +82,7 @@ class EigImplementation(enum.Enum):
 def _check_choice(given: Any, name: str, known: tuple[Any, ...]) -> None:
     if given is not None and given not in known:
         names = ", ".join([str(each) for each in known])
-        raise ValueError(f"{name} can be computed on the CPU by {names} or None, not {given!r}.{at_user_line()}")
+        raise ValueError(f"{name} can be computed on the CPU by {names} or None, not {brief(given)}.{at_user_line()}")
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:

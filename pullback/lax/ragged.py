@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.lax.arrays import broadcasted_iota, dot_general, refuse_sharding
@@ -120,7 +121,7 @@ def ragged_dot_general(
     name, numbers = "ragged_dot_general", ragged_dot_dimension_numbers
     refuse_sharding(name, out_sharding)
     if not isinstance(numbers, RaggedDotDimensionNumbers):
-        raise TypeError(f"{name} takes lax.RaggedDotDimensionNumbers, but got {numbers!r}.{at_user_line()}")
+        raise TypeError(f"{name} takes lax.RaggedDotDimensionNumbers, but got {brief(numbers)}.{at_user_line()}")
     (x, y), sizes = lifted(name, (lhs, rhs)), as_operand(group_sizes, name)
     if kind(sizes.type.dtype) not in "iu":
         raise DtypeError(f"{name} takes integers as group_sizes, but got {sizes.type}.{at_user_line()}")

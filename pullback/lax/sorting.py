@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import INT32, in_words, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.numpy.axes import normal_axis
@@ -162,7 +163,7 @@ def _approximate(name: str, descending: bool, doc: str) -> Function:
         aggregate_to_topk: bool = True,
     ) -> tuple[Array, Array]:
         if not 0 < float(recall_target) <= 1:
-            raise ValueError(f"{name} takes a recall_target above 0 and up to 1, not {recall_target!r}.{at_user_line()}")
+            raise ValueError(f"{name} takes a recall_target above 0 and up to 1, not {brief(recall_target)}.{at_user_line()}")
         operators.index(reduction_input_size_override)
         flags(name, aggregate_to_topk=aggregate_to_topk)
         return _largest(name, operand, k, reduction_dimension, descending)

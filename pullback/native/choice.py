@@ -88,6 +88,7 @@ from time import perf_counter
 
 from pullback.core.dtypes import kind
 from pullback.core.modes import Block, current_mode, overriding
+from pullback.core.source import api_class
 from pullback.engine import cache
 from pullback.engine.backend import CompileOptions, Executable, Part, backend, placement, preferred
 from pullback.engine.lower import lower_program
@@ -126,6 +127,7 @@ def mode() -> str:
     return current_mode().native
 
 
+@api_class
 class native_mode(Block):
     """What the native tier takes inside the `with` block, or the decorated function, in this thread: functions that were called
     before as well. As a statement by itself it does nothing, and warns.

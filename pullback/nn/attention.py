@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, accumulation_dtype, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import Shape
@@ -81,7 +82,7 @@ def dot_product_attention(
     """
     name = "dot_product_attention"
     if implementation not in (None, "xla"):
-        raise ValueError(f"{name} takes implementation=None or 'xla', not {implementation!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes implementation=None or 'xla', not {brief(implementation)}.{at_user_line()}")
     operands = to_common_dtype(name, query, key, value, inexact=True)
     dtype, shape = operands[0].type.dtype, operands[0].type.shape
     q, k, v = [_leading_ones(x, 4) if x.type.ndim == 3 else x for x in operands]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import ShapeError
-from pullback.core.source import at_user_line, make_public
+from pullback.core.source import api_boundary, at_user_line, make_public
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy import creation
 from pullback.numpy.creation import checked_shape
@@ -59,6 +60,7 @@ class Initializer(Protocol):
 def _initializer(name: str, make: Callable[[Any, Shape, Any], Array], own: DTypeLike) -> Initializer:
     """The initializer that `make` is, given a key, a shape and a dtype that are as they should be."""
 
+    @api_boundary
     def initialize(key: Any, shape: ShapeLike, dtype: DTypeLike = own, out_sharding: None = None) -> Array:
         if out_sharding is not None:
             raise NotImplementedError(f"{name} makes weights on one device: out_sharding must be None.{at_user_line()}")
@@ -262,7 +264,7 @@ def variance_scaling(
     for what, given, known in (("mode", mode, _MODES), ("distribution", distribution, {name for name, _ in _DRAWN})):
         if given not in known:
             raise ValueError(
-                f"variance_scaling takes a {what} among {', '.join(sorted(known))}, not {given!r}.{at_user_line()}"
+                f"variance_scaling takes a {what} among {', '.join(sorted(known))}, not {brief(given)}.{at_user_line()}"
             )
 
     def make(key: Any, shape: Shape, dtype: Any) -> Array:

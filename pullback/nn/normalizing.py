@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, accumulation_dtype, default_dtype, kind, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import type_of
@@ -217,7 +218,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
     wanted = default_dtype("f") if dtype is None else requested(dtype)
     if isinstance(axis, str):
         if axis_size(axis) != num_classes:
-            raise ShapeError(f"one_hot: axis {axis!r} has size {axis_size(axis)}, not {num_classes=}.{at_user_line()}")
+            raise ShapeError(f"one_hot: axis {brief(axis)} has size {axis_size(axis)}, not {num_classes=}.{at_user_line()}")
         return convert_element_type(compare.eq(x, in_dtype(axis_index(axis), x.type.dtype)), new_dtype=wanted)
     ndim = type_of(x).ndim + 1
     along = normal_axis(axis, ndim, "one_hot")
@@ -295,7 +296,7 @@ def standardize(
         [-1.  1.]:f32[2]:cpu(0)
     """
     if algorithm not in ("fast", "stable"):
-        raise ValueError(f"standardize takes algorithm='fast' or 'stable', not {algorithm!r}.{at_user_line()}")
+        raise ValueError(f"standardize takes algorithm='fast' or 'stable', not {brief(algorithm)}.{at_user_line()}")
     x = to_inexact(x, "standardize")
     refuse_complex("standardize", x)
     given = [number_or_operand(each, "standardize") for each in (x, mean, variance, epsilon) if each is not None]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import Shape
@@ -54,7 +55,9 @@ def _pooled(name: str, x: Array, init: Any, combine: Any, window_shape: Any, str
     widths: Shape = tuple(map(operator.index, window_shape))
     batch = x.type.ndim - len(widths) - 1
     if batch < 0:
-        raise ShapeError(f"{name} with {len(widths)} spatial axes takes an array of more axes, not {x.type}.{at_user_line()}")
+        raise ShapeError(
+            f"{name} with {counted(len(widths), 'spatial axis')} takes an array of more axes, not {x.type}.{at_user_line()}"
+        )
     apart = ints(strides, len(widths), "strides")
     if not isinstance(padding, str):
         padding = [*[(0, 0)] * batch, *padding, (0, 0)]

@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from pullback.core.lazy import lazy_module
+from pullback.core.source import api_boundary
 from pullback.numpy import arithmetic, elementary, logic
 
 ufuncs = lazy_module("pullback.numpy.ufuncs")
@@ -30,6 +31,7 @@ def attach(function: Any, nin: int = 2, identity: Any = None) -> None:
         setattr(function, method, functools.partial(_call, function, method))
 
 
+@api_boundary
 def _call(function: Any, method: str, *args: Any, **options: Any) -> Any:
     return getattr(ufuncs.ufunc(function, function.nin, identity=function.identity), method)(*args, **options)
 

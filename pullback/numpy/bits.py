@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, DTYPES, NO_NUMBERS, DTypeLike, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.numpy.axes import normal_axis
@@ -52,7 +53,7 @@ def viewed(x: ArrayLike, dtype: DTypeLike) -> Array:
 
 def _place_values(bitorder: str, name: str) -> np.ndarray:
     if bitorder not in ("big", "little"):
-        raise ValueError(f"{name} takes bitorder='big' or 'little', not {bitorder!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes bitorder='big' or 'little', not {brief(bitorder)}.{at_user_line()}")
     return np.arange(8, dtype=np.uint8)[:: -1 if bitorder == "big" else 1]
 
 

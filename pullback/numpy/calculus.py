@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import absolute, add, multiply, remainder, subtract
@@ -70,7 +71,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None
     f, *spacings = to_common_dtype("gradient", f, *varargs, inexact=True)
     order = 1 if edge_order is None else edge_order
     if order not in (1, 2):
-        raise ValueError(f"gradient takes edge_order=1 or 2, not {edge_order!r}.{at_user_line()}")
+        raise ValueError(f"gradient takes edge_order=1 or 2, not {brief(edge_order)}.{at_user_line()}")
     ndim = f.type.ndim
     axes = range(ndim) if axis is None else [normal_axis(one, ndim, "gradient") for one in several(axis)]
     if len(spacings) == 1 and not spacings[0].type.shape:
@@ -184,7 +185,7 @@ def interp(
     out = where(flat | (step == 0) & ~isfinite(slope), start, start + step * slope)
     for outside, value, end in ((x < xp[0], left, fp[0]), (x > xp[-1], right, fp[-1])):
         if isinstance(value, str) and value != "extrapolate":
-            raise ValueError(f"interp takes a number or 'extrapolate' as left and right, not {value!r}.{at_user_line()}")
+            raise ValueError(f"interp takes a number or 'extrapolate' as left and right, not {brief(value)}.{at_user_line()}")
         if period is None and not isinstance(value, str):
             out = where(outside, end if value is None else value, out)
     return where(x == x, strong(out), x)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import _quiet_numpy, innermost_staging
@@ -24,7 +25,7 @@ MODES = ("full", "same", "valid")
 def check_mode(name: str, mode: Any) -> None:
     """Refuse what says of no convolution how much of it is wanted."""
     if mode not in MODES:
-        raise ValueError(f"{name} takes mode='full', 'same' or 'valid', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes mode='full', 'same' or 'valid', not {brief(mode)}.{at_user_line()}")
 
 
 def around(mode: str, size: int) -> tuple[int, int]:

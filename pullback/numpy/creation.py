@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, from_numpy, from_python, is_frozen, on_a_device, plain_number, scalar_kind
+from pullback.core.brief import brief
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import (
     RANK,
@@ -105,7 +106,9 @@ def array(
 
 def _check_order(order: Any, name: str) -> None:
     if order not in (None, "C", "K", "A"):
-        raise ValueError(f"{name} takes order='C', 'K' or 'A', not {order!r}: arrays lie in row-major order.{at_user_line()}")
+        raise ValueError(
+            f"{name} takes order='C', 'K' or 'A', not {brief(order)}: arrays lie in row-major order.{at_user_line()}"
+        )
 
 
 def _array(value: Any, dtype: DType | None, place: tuple[int, ...] = ()) -> Any:
@@ -259,7 +262,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """
     refuse_device(device, "from_dlpack")
     if not hasattr(x, "__dlpack__"):
-        raise TypeError(f"from_dlpack takes an array with a method __dlpack__, but got {x!r}.{at_user_line()}")
+        raise TypeError(f"from_dlpack takes an array with a method __dlpack__, but got {brief(x)}.{at_user_line()}")
     copy = None if copy is None else bool(copy)
     return strong(x.alias()) if isinstance(x, Array) else asarray(np.from_dlpack(x), copy=copy)
 
@@ -268,7 +271,7 @@ def refuse_device(device: Any, name: str) -> None:
     """Refuse a device other than that on which arrays are made."""
     if device is not None and device != DEFAULT_DEVICE and device != DEFAULT_DEVICE.platform:
         raise ValueError(
-            f"{name} makes its array on {DEFAULT_DEVICE}, not on {device!r}. Move it with pb.device_put(x, device), one of"
+            f"{name} makes its array on {DEFAULT_DEVICE}, not on {brief(device)}. Move it with pb.device_put(x, device), one of"
             f" pb.devices().{at_user_line()}"
         )
 
@@ -286,7 +289,7 @@ def checked_shape(shape: Any, name: str, least: int = 0) -> Shape:
         try:
             out.append(operator.index(size))
         except TypeError:
-            raise ShapeError(f"{name} takes a shape of whole numbers, but got {shape!r}.{at_user_line()}") from None
+            raise ShapeError(f"{name} takes a shape of whole numbers, but got {brief(shape)}.{at_user_line()}") from None
     if any([size < least for size in out]):
         raise ShapeError(f"{name}: a shape has no negative sizes, but got {tuple(out)}.{at_user_line()}")
     return tuple(out)
@@ -890,7 +893,7 @@ def meshgrid(*xi: ArrayLike, indexing: str = "xy", sparse: bool = False, copy: b
     if not copy:
         raise ValueError("meshgrid(copy=False) would return views, which arrays do not have: leave `copy` out.")
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid takes indexing='xy' or 'ij', not {indexing!r}.")
+        raise ValueError(f"meshgrid takes indexing='xy' or 'ij', not {brief(indexing)}.")
     vectors = [operand(x, "meshgrid") for x in xi]
     sizes = [vector.type.size for vector in vectors]
     order = list(range(len(vectors)))

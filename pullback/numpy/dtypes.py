@@ -22,6 +22,7 @@ from pullback.core.dtypes import (
     kind,
 )
 from pullback.core.dtypes import promote as join
+from pullback.core.source import api_class
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
 from pullback.numpy.promotion import PYTHON_SCALARS, operand, weak_pair
@@ -200,6 +201,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
 _kind = kind
 
 
+@api_class
 class finfo:
     """The limits of a floating dtype, bfloat16 and float8 included: Python's numbers, which are weak and widen nothing.
 
@@ -224,6 +226,8 @@ class finfo:
 
     def __init__(self, dtype: Any) -> None:
         found = _of(dtype)
+        if kind(found) not in "fc":
+            raise ValueError(f"finfo takes a floating-point or complex dtype, but got {found.name}: iinfo tells of integers.")
         info: Any = np.finfo(found) if found.isbuiltin == 1 else ml_dtypes.finfo(found)
         self.dtype = DTYPES[info.dtype.name]
         for name in _INTEGERS_OF_FLOATS:

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.modes import current_mode
+from pullback.core.source import api_class
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, multiply, remainder
@@ -72,6 +74,7 @@ class Written(Named):
 s_, index_exp = Written("s_"), Written("index_exp")
 
 
+@api_class
 class Grid(Named):
     """`mgrid` and `ogrid`: a grid by a slice for each axis, in which an imaginary step counts the points between both ends.
 
@@ -98,7 +101,7 @@ class Grid(Named):
         if isinstance(key, slice):
             return _arranged(key)
         if not isinstance(key, tuple) or not all([isinstance(one, slice) for one in key]):
-            raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {key!r}.{at_user_line()}")
+            raise TypeError(f"{self._name} takes slices, {self._name}[0:2, 0:3], not {brief(key)}.{at_user_line()}")
         if not key:
             return () if self._sparse else arange(0)
         vectors = [*map(_arranged, key)]
@@ -111,6 +114,7 @@ class Grid(Named):
 mgrid, ogrid = Grid("mgrid", False), Grid("ogrid", True)
 
 
+@api_class
 class Joined(Named):
     """`r_` and `c_`: arrays, numbers and slices (as in `mgrid`) joined, along the first axis or as columns.
 
@@ -366,7 +370,9 @@ def coordinates(name: str, given: Any, sizes: Sequence[int], mode: Any, negative
     those that are negative, so that they count from the end."""
     modes = mode if isinstance(mode, tuple) else (mode,) * len(sizes)
     if len(modes) != len(sizes) or not set(modes) <= {"raise", "wrap", "clip"}:
-        raise ValueError(f"{name} takes mode='raise', 'wrap' or 'clip', or one for each axis, not {mode!r}.{at_user_line()}")
+        raise ValueError(
+            f"{name} takes mode='raise', 'wrap' or 'clip', or one for each axis, not {brief(mode)}.{at_user_line()}"
+        )
     out = []
     for one, size, how in zip(given, sizes, modes):
         places = array(one)
@@ -448,7 +454,7 @@ def ravel_multi_index(
 def _layout(name: str, order: Any) -> Any:
     """An order as NumPy takes it."""
     if order not in ("C", "F"):
-        raise ValueError(f"{name} takes order='C' or 'F', not {order!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes order='C' or 'F', not {brief(order)}.{at_user_line()}")
     return order
 
 

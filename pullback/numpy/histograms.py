@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import counted
 from pullback.core.dtypes import default_dtype, is_inexact, kind
 from pullback.core.errors import ConcretizationError, DtypeError, ShapeError
 from pullback.core.modes import current_mode
@@ -86,7 +87,7 @@ def _added(places: Any, weights: Any, length: int, name: str) -> Any:
     weights = strong(ravel(operand(weights, name, "weights")))
     if weights.type.size != places.type.size:
         raise ShapeError(
-            f"{name} takes a weight for each of {places.type.size} values, but got {weights.type}.{at_user_line()}"
+            f"{name} takes a weight for each of {counted(places.type.size, 'value')}, but got {weights.type}.{at_user_line()}"
         )
     return zeros(length, weights.type.dtype).at[places].add(weights, mode="drop")
 

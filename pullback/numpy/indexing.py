@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, find_converter, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, INT64, default_dtype, kind
 from pullback.core.errors import IndexDtypeError, NonConcreteBooleanIndexError, TracerIntegerConversionError
 from pullback.core.modes import current_mode
@@ -202,7 +203,7 @@ def refuse_list(index: Any) -> None:
     """Refuse a list as an index, where the mode says so."""
     if isinstance(index, (list, range)) and not current_mode().lists:
         raise TypeError(
-            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {index!r}, by"
+            f"A list is no index here, since it may stand for an array or for a tuple: make one of them of {brief(index)}, by"
             f" asarray or by tuple.{at_user_line()}"
         )
 
@@ -233,17 +234,21 @@ def _read_entry(entry: Any, size: int, axis: int, shape: Shape, mode: str | None
                 f" Convert it with .astype(int).{at_user_line()}"
             )
         return signed(value)
-    raise IndexDtypeError(f"An array is indexed with integers, bools, slices, None and ..., not {entry!r}.{at_user_line()}")
+    raise IndexDtypeError(
+        f"An array is indexed with integers, bools, slices, None and ..., not {brief(entry)}.{at_user_line()}"
+    )
 
 
 def _span(entry: slice, size: int) -> Span:
     try:
         start, stop, step = entry.indices(size)
     except (TypeError, TracerIntegerConversionError) as error:
-        if any(isinstance(part, Tracer) for part in (entry.start, entry.stop, entry.step)):
+        if traced := [part for part in (entry.start, entry.stop, entry.step) if isinstance(part, Tracer)]:
+            made = f" ({where})" if (where := traced[0].where()) else ""
             raise TracerIntegerConversionError(
-                "A slice has traced bounds, so its length is not known. If the length is static, use"
-                f" pb.lax.dynamic_slice_in_dim(x, start, length).{at_user_line()}"
+                f"A slice has a traced bound, of type {traced[0].type}{made} in {traced[0].owner.describe()}, so its length is"
+                " not known. If the length is static, use pb.lax.dynamic_slice_in_dim(x, start, length); or"
+                f" {traced[0].cure()}.{at_user_line()}"
             ) from None
         raise IndexError(f"A slice takes integers as bounds: {error}.{at_user_line()}") from None
     return Span(start, step, len(range(start, stop, step)))

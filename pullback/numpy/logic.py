@@ -25,6 +25,7 @@ from pullback.numpy.promotion import (
     refuse_complex,
     refuse_out,
     strong,
+    tell_ranks,
     to_common_dtype,
     to_common_shape,
     to_one_shape,
@@ -452,7 +453,8 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     which = as_predicate(condition, "where")
     x, y = to_common_dtype("where", x, y)
     if x.type.shape or y.type.shape or which.type.shape:
-        which, x, y = to_one_shape("where", which, x, y)  # a choice promotes no ranks
+        tell_ranks("where", [which.type.shape, x.type.shape, y.type.shape])  # the mode's rank promotion is of arithmetic
+        which, x, y = to_one_shape("where", which, x, y)
     return compare.select(which, x, y)
 
 

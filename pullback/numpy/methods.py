@@ -17,6 +17,7 @@ import numpy as np
 
 from pullback.core import array as arrays
 from pullback.core.array import Array, later_buffer
+from pullback.core.brief import brief
 from pullback.core.devices import DEFAULT_DEVICE
 from pullback.core.dtypes import is_inexact, kind
 from pullback.core.errors import ShapeError, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
@@ -632,10 +633,10 @@ class _OfAll:
             True
         """
         if stream is not None:
-            raise ValueError(f"to_device knows no streams, but got stream={stream!r}.")
+            raise ValueError(f"to_device knows no streams, but got stream={brief(stream)}.")
         if device == (self.device if isinstance(self, Array) else DEFAULT_DEVICE) or device == "cpu":
             return self
-        raise ValueError(f"to_device cannot move an array to {device!r} yet; use pb.device_put.")
+        raise ValueError(f"to_device cannot move an array to {brief(device)} yet; use pb.device_put.")
 
 
 def _index_text(index: Any) -> str:
@@ -667,8 +668,7 @@ def _only_element(x: Any, what: str) -> Any:
 
 
 def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -> Array:
-    type = ArrayType(shape, dtype_name, weak)
-    return Array(type, np.frombuffer(data, type.dtype).reshape(shape).copy())
+    return Array(type := ArrayType(shape, dtype_name, weak), np.frombuffer(data, type.dtype).reshape(shape).copy())
 
 
 class _OfArrays:
@@ -706,7 +706,7 @@ class _OfArrays:
             return format(str(self), spec)
         except ValueError:
             raise TypeError(
-                f"{spec!r} formats one number, but this is an array of {self.type}. Format its elements, or round it"
+                f"{brief(spec)} formats one number, but this is an array of {self.type}. Format its elements, or round it"
                 f" (pb.numpy.round) and print it as it is.{at_user_line()}"
             ) from None
 
@@ -912,7 +912,7 @@ class _OfTracers:
             if value is not None:
                 raise
             raise TracerArrayConversionError(
-                f"Python needed a number, to format it by {spec!r}, of {_story(self)}: it has no value yet. Print it with"
+                f"Python needed a number, to format it by {brief(spec)}, of {_story(self)}: it has no value yet. Print it with"
                 f" pb.debug.print('{{:{spec}}}', x), which does so when the value is known.{_used(self)}"
             ) from None
 

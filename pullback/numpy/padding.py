@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import INT64, DType, entering, kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import describe
@@ -86,17 +87,17 @@ def pad(
     if callable(mode):
         return _by_function(a, _widths(pad_width, a), mode, kwargs)
     if kwargs:
-        raise TypeError(f"pad with mode={mode!r} takes no {min(kwargs)}: leave it out.{at_user_line()}")
+        raise TypeError(f"pad with mode={brief(mode)} takes no {min(kwargs)}: leave it out.{at_user_line()}")
     if not isinstance(mode, str) or mode not in _MODES:
-        raise ValueError(f"pad takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
+        raise ValueError(f"pad takes as mode one of {', '.join(_MODES)}; not {brief(mode)}.{at_user_line()}")
     given = dict(constant_values=constant_values, end_values=end_values, stat_length=stat_length, reflect_type=reflect_type)
     option = given.pop(_MODES[mode] or "", None)
     if wrong := [name for name, value in given.items() if value is not None]:
-        raise ValueError(f"pad with mode={mode!r} takes no {wrong[0]}: leave it out.{at_user_line()}")
+        raise ValueError(f"pad with mode={brief(mode)} takes no {wrong[0]}: leave it out.{at_user_line()}")
     widths = _widths(pad_width, a)
     if mode in ("reflect", "symmetric"):
         if option not in (None, "even", "odd"):
-            raise ValueError(f"pad takes reflect_type='even' or 'odd', not {option!r}.{at_user_line()}")
+            raise ValueError(f"pad takes reflect_type='even' or 'odd', not {brief(option)}.{at_user_line()}")
         option = option == "odd"
     elif option is None and mode not in _STATISTICS:
         option = 0
@@ -108,7 +109,7 @@ def pad(
     for axis, (before, after) in enumerate(widths):
         if (before or after) and mode != "constant" and a.type.shape[axis] == 0:
             raise ShapeError(
-                f"pad with mode={mode!r} has nothing to extend along axis {axis} of {a.type}. Use mode='constant'"
+                f"pad with mode={brief(mode)} has nothing to extend along axis {axis} of {a.type}. Use mode='constant'"
                 f" there.{at_user_line()}"
             )
         start = [_side(a, axis, before, mode, options[axis][0], 0)] if before else []
@@ -156,7 +157,8 @@ def _pairs(given: Any, ndim: int, what: str) -> Any:
     rows = [row if isinstance(row, (tuple, list)) else (row,) for row in rows]
     if len(rows) not in (1, ndim) or not all(1 <= len(row) <= 2 for row in rows):
         raise ShapeError(
-            f"pad takes {what} as a number, a pair, or a pair for each of {ndim} axes, but got {given!r}.{at_user_line()}"
+            f"pad takes {what} as a number, a pair, or a pair for each of {counted(ndim, 'axis')}, but got"
+            f" {brief(given)}.{at_user_line()}"
         )
     return [(row[0], row[-1]) for row in rows] * (ndim if len(rows) == 1 else 1)
 
@@ -187,7 +189,7 @@ def _side(a: Array, axis: int, width: int, mode: str, option: Any, at: int) -> A
     if mode in _STATISTICS:
         count = size if option is None else option
         if not isinstance(count, (int, np.integer)) or count < 1:
-            raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {option!r}.{at_user_line()}")
+            raise ValueError(f"pad takes as stat_length ints of 1 or more, but got {brief(option)}.{at_user_line()}")
         edge = _STATISTICS[mode](_outermost(a, axis, at, int(count) if count < size else size), axis, keepdims=True)
         edge = in_dtype(rint(edge) if whole else edge, dtype)
     if mode != "linear_ramp":

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import default_dtype
 from pullback.core.errors import ConcretizationError, ShapeError
 from pullback.core.tracing import Tracer
@@ -63,7 +64,9 @@ def _nonzero(name: str, a: Any, size: Any, fill_value: Any) -> tuple[Array, ...]
         raise ShapeError(f"{name} takes an array with an axis, but got {mask.type}. Take x[None], or any(x).{at_user_line()}")
     fills = fill_value if isinstance(fill_value, (tuple, list)) else [fill_value] * len(shape)
     if len(fills) != len(shape):
-        raise ValueError(f"{name} takes one fill_value for each of {len(shape)} axes, but got {len(fills)}.{at_user_line()}")
+        raise ValueError(
+            f"{name} takes one fill_value for each of {counted(len(shape), 'axis')}, but got {len(fills)}.{at_user_line()}"
+        )
     fills = [0 if fill is None else in_dtype(operand(fill, name, "fill_value"), default_dtype("i")) for fill in fills]
     if size is None and not isinstance(mask, Tracer):
         return _nonzero(name, mask, None, None)
@@ -195,7 +198,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axis = None) -> Array:
     x = operand(filt, "trim_zeros")
     letters = trim.lower() if isinstance(trim, str) else trim
     if letters not in ("f", "b", "fb", "bf"):
-        raise ValueError(f"trim_zeros takes trim='f', 'b' or 'fb', not {trim!r}.{at_user_line()}")
+        raise ValueError(f"trim_zeros takes trim='f', 'b' or 'fb', not {brief(trim)}.{at_user_line()}")
     if isinstance(x, Tracer):
         raise ConcretizationError(
             f"The size of trim_zeros' result depends on the values, but they are traced, of type {x.type}, in"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ShapeError, TracerIntegerConversionError
 from pullback.core.modes import current_mode
@@ -97,7 +98,7 @@ def put(
     x, places = operand(a, "put"), ravel(array(ind))
     values = ravel(_values(v, x, "put"))
     if mode not in (None, "raise", "clip", "wrap"):
-        raise ValueError(f"put takes mode='raise', 'clip' or 'wrap', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"put takes mode='raise', 'clip' or 'wrap', not {brief(mode)}.{at_user_line()}")
     if not places.type.size or not values.type.size:
         return x
     if mode == "raise":
@@ -176,7 +177,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike | Sequence[Any], *, i
     x, chosen = operand(arr, "place"), ravel(operand(mask, "place")) != 0
     values = ravel(_values(vals, x, "place"))
     if chosen.type.size != x.type.size:
-        raise ShapeError(f"place takes a mask of {x.type.size} elements, but got {chosen.type}.{at_user_line()}")
+        raise ShapeError(f"place takes a mask of {counted(x.type.size, 'element')}, but got {chosen.type}.{at_user_line()}")
     if not values.type.size:
         raise ValueError(f"place takes at least one value.{at_user_line()}")
     new = take(values, remainder(running_count(chosen) - 1, values.type.size))

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.api.loops import scan
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import accumulation_dtype, default_dtype, kind
 from pullback.core.errors import ConcretizationError, ShapeError
 from pullback.core.tracing import Tracer
@@ -47,7 +48,7 @@ def _degree(value: Any, name: str) -> int:
     except TypeError:
         number = -1
     if number < 0:
-        raise ValueError(f"{name} takes a whole number that is not negative, but got {value!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes a whole number that is not negative, but got {brief(value)}.{at_user_line()}")
     return number
 
 

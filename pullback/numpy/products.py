@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.lazy import lazy_module
@@ -94,8 +95,9 @@ def matmul(a: ArrayLike, b: ArrayLike, /, *, precision: Any = None, preferred_el
         raise _mismatch("matmul", a, b, "a 0-d operand is no matrix; multiply with *")
     k_axis = y.ndim - 2 if y.ndim > 1 else 0
     if x.shape[-1] != y.shape[k_axis]:
+        which = "the only one" if y.ndim == 1 else "the last but one"
         raise _mismatch(
-            "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but that of the second {y.shape[k_axis]}"
+            "matmul", a, b, f"the last axis of the first has size {x.shape[-1]}, but {which} of the second {y.shape[k_axis]}"
         )
     if y.ndim <= 2:  # (..., n, k) by one matrix: no batch axes are needed
         return contract(a, b, (((x.ndim - 1,), (k_axis,)), ((), ())), preferred_element_type)
@@ -594,7 +596,7 @@ def _with_letters(*given: Any) -> tuple[str, tuple[Any, ...]]:
     except (TypeError, ValueError, IndexError):
         raise TypeError(
             "einsum takes its subscripts as a string first, as in einsum('ij,jk->ik', a, b), or each array followed by the list"
-            f" of its axes; got {given[0]!r} first.{at_user_line()}"
+            f" of its axes; got {brief(given[0])} first.{at_user_line()}"
         ) from None
     return found
 
@@ -623,7 +625,7 @@ def _contraction(subscripts: str, operands: Sequence[Shape], optimize: Any) -> A
         raise ShapeError(f"einsum {subscripts!r} of arrays of shapes {shown}: {reason}.{at_user_line()}") from None
     except (TypeError, KeyError):
         raise ValueError(
-            f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {optimize!r}.{at_user_line()}"
+            f"einsum takes optimize=True, False, 'greedy', 'optimal', 'auto' or a path, not {brief(optimize)}.{at_user_line()}"
         ) from None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, find_converter, from_python, host_of, plain_number, scalar_kind
+from pullback.core.brief import brief
 from pullback.core.callers import asked_by_user
 from pullback.core.dtypes import (
     BOOL,
@@ -58,7 +59,7 @@ def operand(value: Any, name: str, position: str = "an operand") -> Array:
         if value is None:
             hint = " A function that ends without a return gives None: is one missing?"
         raise LeafError(
-            f"{name} takes arrays and numbers, but {position} is {_short(value)} of type"
+            f"{name} takes arrays and numbers, but {position} is {brief(value)} of type"
             f" {type(value).__name__}.{hint}{at_user_line()}"
         )
     return converter(value)
@@ -76,20 +77,15 @@ def check_precision(precision: Any, name: str) -> None:
     """Refuse what is no precision of products: they are computed in full here, so that every known one is satisfied."""
     if not is_precision(precision):
         known = ", ".join(sorted(PRECISIONS))
-        raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {precision!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {brief(precision)}.{at_user_line()}")
 
 
 def flags(name: str, **given: Any) -> tuple[bool, ...]:
     """Promises that are given as arguments of `name`: bools, known ones."""
     for argument, value in given.items():
         if not isinstance(value, (bool, np.bool_)):
-            raise TypeError(f"{name} takes {argument}=True or False, not {value!r}.{at_user_line()}")
+            raise TypeError(f"{name} takes {argument}=True or False, not {brief(value)}.{at_user_line()}")
     return tuple([bool(value) for value in given.values()])
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 # ---- Python scalars -------------------------------------------------------------------------------------------------
@@ -104,15 +100,16 @@ def weak_pair(value: Any) -> tuple[DType, bool]:
     return type.dtype, type.weak
 
 
-def common_dtype(values: Sequence[Any], name: str) -> tuple[DType, bool]:
-    """The dtype in which values (Arrays, tracers, Python scalars) meet, and whether the result is weak."""
+def common_dtype(values: Sequence[Any], name: str, converts: bool = True) -> tuple[DType, bool]:
+    """The dtype in which values (Arrays, tracers, Python scalars) meet, and whether the result is weak. `converts` says whether
+    they will be converted to it, of which a block that checks may tell."""
     found = weak_pair(values[0])
     try:
         for value in values[1:]:
             pair = weak_pair(value)
             if pair[0] is not found[0]:
                 check_strict(found, pair)
-                if (checks := current_mode().checks) is not None:
+                if converts and (checks := current_mode().checks) is not None:
                     checks.meets(name, found, pair)
             found = join(found, pair)
     except DtypeWidened:
@@ -168,7 +165,7 @@ def in_dtype(value: Any, dtype: DType, weak: bool = False) -> Array:
     """A value (Array, tracer or Python scalar) in a dtype. A value that has it already is returned as it is."""
     if value.__class__ in PYTHON_SCALARS:
         if kind(dtype) == "k":
-            raise DtypeError(f"The number {value!r} met random keys: {NO_NUMBERS}{at_user_line()}")
+            raise DtypeError(f"The number {brief(value)} met random keys: {NO_NUMBERS}{at_user_line()}")
         return literal_of(value, dtype)
     type = value.type
     if type.dtype is dtype:
@@ -261,13 +258,9 @@ def to_one_shape(name: str, *values: Any) -> tuple[Array, ...]:
 def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
     """Where the mode or a block that checks says so, and the user asks for it, warn of shapes whose numbers of axes differ,
     those of numbers apart, or refuse them."""
-    mode = current_mode()
-    choice, checks = mode.rank_promotion, mode.checks
-    if (choice == "allow" and checks is None) or len({len(shape) for shape in shapes if shape}) < 2:
-        return
-    if checks is not None:
-        checks.broadcasts(name, shapes)
-    if choice == "allow" or not asked_by_user():
+    tell_ranks(name, shapes)
+    choice = current_mode().rank_promotion
+    if choice == "allow" or not _ranks_differ(shapes) or not asked_by_user():
         return
     listed = " ".join(map(str, shapes))
     if choice == "raise":
@@ -281,6 +274,16 @@ def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
         " promotion (jax_numpy_rank_promotion) to 'allow'.",
         category=UserWarning,
     )
+
+
+def tell_ranks(name: str, shapes: Sequence[Shape]) -> None:
+    """Where a block that checks says so, tell of shapes whose numbers of axes differ, those of numbers apart."""
+    if (checks := current_mode().checks) is not None and _ranks_differ(shapes):
+        checks.broadcasts(name, shapes)
+
+
+def _ranks_differ(shapes: Sequence[Shape]) -> bool:
+    return len({len(shape) for shape in shapes if shape}) > 1
 
 
 def broadcast_shapes(name: str, *shapes: Shape) -> Shape:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTYPES, kind
 from pullback.core.dtypes import promote as join
 from pullback.core.errors import ShapeError
@@ -96,7 +97,7 @@ def _quantiles(
     name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool, without_nan: bool, weights: Any = None, scale: float = 1
 ) -> Any:
     if method not in _PLACES:
-        raise ValueError(f"{name} takes a method of {', '.join(_PLACES)}; not {method!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes a method of {', '.join(_PLACES)}; not {brief(method)}.{at_user_line()}")
     a, q, exact = operand(a, name), operand(q, name, "q"), q  # a Python number is known in double precision
     refuse_complex(name, a, q)
     if isinstance(q, Tracer):
@@ -145,7 +146,7 @@ def _like(weights: Any, a: Any, axes: tuple[int, ...], name: str) -> Any:
 def _weighted(name: str, a: Any, weights: Any, shares: Any, method: str, without_nan: bool) -> tuple[Any, Any]:
     """The smallest elements up to which a share of all weight lies."""
     if method != "inverted_cdf":
-        raise ValueError(f"{name} takes weights with method='inverted_cdf' alone, not {method!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes weights with method='inverted_cdf' alone, not {brief(method)}.{at_user_line()}")
     last = a.type.ndim - 1
     if without_nan:
         weights = where(isnan(a), 0, weights)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.api.custom import custom_jvp
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import INT32, in_words, is_inexact, kind
 from pullback.core.errors import DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer
@@ -93,7 +94,7 @@ def _count(name: str, numbers: Any, given: Any) -> int:
             )
         return int(host_of(numbers).max(initial=-1)) + 1
     if isinstance(given, bool) or not isinstance(given, (int, np.integer)) or given < 0:
-        raise ShapeError(f"{name} takes num_segments as an int that is not negative, but got {given!r}.{at_user_line()}")
+        raise ShapeError(f"{name} takes num_segments as an int that is not negative, but got {brief(given)}.{at_user_line()}")
     return int(given)
 
 

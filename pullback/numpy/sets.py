@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import default_dtype, is_inexact
 from pullback.core.tracing import innermost_staging
 from pullback.numpy.axes import normal_axis
@@ -317,7 +318,7 @@ def isin(
     """
     if not isinstance(assume_unique, (bool, np.bool_)) or method not in ("auto", "compare_all", "binary_search", "sort"):
         raise ValueError(
-            f"isin takes a bool as assume_unique, not {assume_unique!r}, and no method {method!r}.{at_user_line()}"
+            f"isin takes a bool as assume_unique, not {brief(assume_unique)}, and no method {brief(method)}.{at_user_line()}"
         )
     a, b = to_common_dtype("isin", element, test_elements)
     found = _among(ravel(a), sorts.sort(ravel(b), dimension=0))[0].reshape(a.type.shape)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import Tracer
@@ -60,12 +61,15 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
         raise ShapeError(f"reshape finds one size by itself, but {shape} has -1 {wanted.count(-1)} times.{at_user_line()}")
     if -1 in wanted or math.prod(wanted) != a.type.size:
         raise ShapeError(
-            f"reshape cannot give {a.type}, which has {a.type.size} elements, the shape {shape}. Sizes must multiply to that"
+            f"reshape cannot give {a.type}, which has {counted(a.type.size, 'element')}, the shape {shape}. Sizes must"
+            " multiply to that"
             f" number.{at_user_line()}"
         )
     copy = None if copy is None else bool(copy)
     if order not in ("C", "F"):
-        raise ValueError(f"reshape takes order='C' or 'F', not {order!r}: arrays have no other memory order.{at_user_line()}")
+        raise ValueError(
+            f"reshape takes order='C' or 'F', not {brief(order)}: arrays have no other memory order.{at_user_line()}"
+        )
     if order == "F":
         return transpose(shapes.reshape(transpose(a), new_sizes=tuple(reversed(wanted))))
     if tuple(wanted) == a.type.shape:
@@ -843,7 +847,9 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
     if not np.ndim(indices_or_sections):
         count = operator.index(indices_or_sections)  # type: ignore[arg-type]
         if count < 1:
-            raise ShapeError(f"array_split cannot cut an array into {count} parts. Ask for 1 or more.{at_user_line()}")
+            raise ShapeError(
+                f"array_split cannot cut an array into {counted(count, 'part')}. Ask for 1 or more.{at_user_line()}"
+            )
         bounds = [i * (size // count) + min(i, size % count) for i in range(count + 1)]
     else:
         given = [operator.index(i) for i in indices_or_sections]  # type: ignore[union-attr]
@@ -996,7 +1002,8 @@ def repeat(
         return shapes.reshape(wide, new_sizes=(*shape[:along], size * counts[0], *shape[along + 1 :]))
     if len(counts) not in (1, size):
         raise ShapeError(
-            f"repeat was given {len(counts)} counts for the {size} elements of {a.type} along {axis}. Give one for all, or one"
+            f"repeat was given {counted(len(counts), 'count')} for the {counted(size, 'element')} of {a.type} along {axis}."
+            " Give one for all, or one"
             f" for each.{at_user_line()}"
         )
     places = np.repeat(np.arange(size), counts)
@@ -1010,7 +1017,7 @@ def _repeated_places(repeats: Any, size: int, length: int) -> Any:
     """Of each of `length` results of `repeat` the number of the element that it is: as many as end in front of it, or there."""
     if repeats.type.shape not in ((), (1,), (size,)):
         raise ShapeError(
-            f"repeat was given counts of type {repeats.type} for {size} elements. Give one for all, or one for"
+            f"repeat was given counts of type {repeats.type} for {counted(size, 'element')}. Give one for all, or one for"
             f" each.{at_user_line()}"
         )
     ends: Any = scans.cumsum(broadcast(repeats.astype(int), (size,)), axis=0, reverse=False)

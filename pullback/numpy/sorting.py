@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, accumulation_dtype, default_dtype, is_inexact, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError
 from pullback.core.tracing import Tracer, innermost_staging
@@ -49,9 +50,11 @@ _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 def _check_kind(name: str, kind: Any, order: Any, stable: Any) -> None:
     if kind not in _KINDS:
-        raise ValueError(f"{name} takes kind=None or one of {_KINDS[1:]}, not {kind!r}; all are stable here.{at_user_line()}")
+        raise ValueError(
+            f"{name} takes kind=None or one of {_KINDS[1:]}, not {brief(kind)}; all are stable here.{at_user_line()}"
+        )
     if order is not None:
-        raise ValueError(f"{name} takes no order={order!r}: arrays have no fields.{at_user_line()}")
+        raise ValueError(f"{name} takes no order={brief(order)}: arrays have no fields.{at_user_line()}")
     if stable is not None:
         flags(name, stable=stable)
 
@@ -312,7 +315,7 @@ def searchsorted(
     """
     if side not in _SIDES or method not in _METHODS:
         raise ValueError(
-            f"searchsorted takes side='left' or 'right', and a method of {_METHODS[1:]}, not {side!r} and {method!r}."
+            f"searchsorted takes side='left' or 'right', and a method of {_METHODS[1:]}, not {brief(side)} and {brief(method)}."
             + at_user_line()
         )
     a, v = to_common_dtype("searchsorted", a, v)

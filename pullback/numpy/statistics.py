@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DTypeLike, is_inexact, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.tracing import Tracer
@@ -35,7 +36,7 @@ def _weights(weights: Any, name: str, count: int, whole: bool) -> Any:
     """A vector of weights, one for each observation, none of them negative as far as that is known."""
     weights = operand(weights, "cov", name)
     if weights.type.shape != (count,):
-        raise ShapeError(f"cov takes a vector of {count} numbers as {name}, but got {weights.type}.{at_user_line()}")
+        raise ShapeError(f"cov takes a vector of {counted(count, 'number')} as {name}, but got {weights.type}.{at_user_line()}")
     if kind(weights.type.dtype) not in ("biu" if whole else "biuf"):
         raise DtypeError(f"cov takes {'whole' if whole else 'real'} numbers as {name}, but got {weights.type}.{at_user_line()}")
     if not isinstance(weights, Tracer) and np.any(weights.host < 0):
@@ -84,7 +85,7 @@ def cov(
     others = [each for each in (y, aweights) if each is not None]
     parts = to_common_dtype("cov", m, *others, inexact=True)[: 1 if y is None else 2]
     if ddof is not None and ddof != int(ddof):
-        raise ValueError(f"cov takes a whole number as ddof, but got {ddof!r}.{at_user_line()}")
+        raise ValueError(f"cov takes a whole number as ddof, but got {brief(ddof)}.{at_user_line()}")
     wanted = parts[0].type.dtype if dtype is None else requested(dtype)
     if not is_inexact(wanted) or kind(parts[0].type.dtype) == "c" != kind(wanted):
         raise DtypeError(

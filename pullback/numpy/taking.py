@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import default_dtype, kind
 from pullback.core.errors import ConcretizationError, IndexDtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.lazy import lazy_module
@@ -129,12 +130,12 @@ def take(
         a, axis = shapes.reshape(a, new_sizes=(a.type.size,)) if a.type.ndim != 1 else a, 0
     along = normal_axis(axis, a.type.ndim, "take")
     if mode not in (None, "fill", "clip", "wrap", "raise"):
-        raise ValueError(f"take takes mode='fill', 'clip', 'wrap' or 'raise', not {mode!r}.")
+        raise ValueError(f"take takes mode='fill', 'clip', 'wrap' or 'raise', not {brief(mode)}.")
     if fill_value is not None and mode not in (None, "fill"):
-        raise ValueError(f"take(fill_value={fill_value!r}) needs mode='fill'; with mode={mode!r} nothing is filled.")
+        raise ValueError(f"take(fill_value={brief(fill_value)}) needs mode='fill'; with mode={brief(mode)} nothing is filled.")
     if places.type.size and not a.type.shape[along]:
         raise IndexError(
-            f"take of {places.type.size} elements from an axis without any: {a.type}, axis {along}.{at_user_line()}"
+            f"take of {counted(places.type.size, 'element')} from an axis without any: {a.type}, axis {along}.{at_user_line()}"
         )
     if mode == "wrap":
         places = wrapped(places, a.type.shape[along])
@@ -277,7 +278,9 @@ def compress(
     along = normal_axis(axis, a.type.ndim, "compress")
     length = a.type.shape[along]
     if isinstance(mask, Tracer) and mask.type.size > length:
-        raise ShapeError(f"compress takes a condition of at most {length} elements, but got {mask.type}.{at_user_line()}")
+        raise ShapeError(
+            f"compress takes a condition of at most {counted(length, 'element')}, but got {mask.type}.{at_user_line()}"
+        )
     entries = (slice(None),) * along
     if size is None:
         return get_item(a, (*entries, true_places(mask, None, "compress")))

@@ -12,9 +12,10 @@ from typing import Any
 from pullback.api.loops import scan
 from pullback.api.mapping import vmap
 from pullback.core.array import ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DTypeLike, default_dtype, requested
 from pullback.core.errors import ShapeError
-from pullback.core.source import api_boundary, innermost
+from pullback.core.source import api_boundary, api_class, innermost
 from pullback.core.types import Shape
 from pullback.numpy import arithmetic, logic, reductions, scans
 from pullback.numpy.axes import Axis, normal_axes, normal_axis
@@ -54,6 +55,7 @@ class _Universal(type):
         return super().__instancecheck__(instance) or (isinstance(instance, FunctionType) and hasattr(instance, "reduceat"))
 
 
+@api_class
 class ufunc(metaclass=_Universal):
     """A function of numbers, applied to each element of arrays, with NumPy's methods: `reduce`, `accumulate`, `outer`, ...
 
@@ -91,7 +93,7 @@ class ufunc(metaclass=_Universal):
 
     def __call__(self, *args: ArrayLike) -> Any:
         if len(args) != self.nin:
-            raise TypeError(f"{self!r} takes {self.nin} operands, but got {len(args)}.{at_user_line()}")
+            raise TypeError(f"{self!r} takes {counted(self.nin, 'operand')}, but got {len(args)}.{at_user_line()}")
         return self.function(*args)
 
     def __repr__(self) -> str:
@@ -348,7 +350,7 @@ def _core_dimensions(signature: str) -> tuple[list[list[str]], list[list[str]]]:
     """The names of the dimensions of the operands and of the results: "(n,k),(k)->(n)"."""
     text = "".join(signature.split()) if isinstance(signature, str) else ""
     if not _SIGNATURE.fullmatch(text):
-        raise ValueError(f"vectorize takes a signature such as '(n,k),(k)->(n)', but got {signature!r}.{at_user_line()}")
+        raise ValueError(f"vectorize takes a signature such as '(n,k),(k)->(n)', but got {brief(signature)}.{at_user_line()}")
     return tuple([re.findall(r"\w+", each) for each in re.findall(_DIMENSIONS, side)] for side in text.split("->"))  # type: ignore[return-value]
 
 
@@ -379,15 +381,17 @@ def vectorize(
         [ 5. 10.]:f32[2]:cpu(0)
     """
     if not callable(pyfunc):
-        raise TypeError(f"vectorize takes a function, but got {pyfunc!r}.{at_user_line()}")
+        raise TypeError(f"vectorize takes a function, but got {brief(pyfunc)}.{at_user_line()}")
     wanted = None if signature is None else _core_dimensions(signature)
     left_out = frozenset(excluded)
     if any([not isinstance(each, (int, str)) for each in left_out]):
         raise TypeError(
-            f"vectorize can only exclude arguments by number or name, but got excluded={excluded!r}.{at_user_line()}"
+            f"vectorize can only exclude arguments by number or name, but got excluded={brief(excluded)}.{at_user_line()}"
         )
     if any([isinstance(each, int) and each < 0 for each in left_out]):
-        raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers. Count arguments from 0.{at_user_line()}")
+        raise ValueError(
+            f"vectorize: excluded={brief(excluded)} contains negative numbers. Count arguments from 0.{at_user_line()}"
+        )
 
     @functools.wraps(pyfunc)
     @api_boundary
@@ -461,7 +465,8 @@ def _checked(out: Any, names: Sequence[Sequence[str]] | None, sizes: dict[str, i
     if names is not None and len(outs) != len(names):
         wrong = "wrong number of output arguments" if several else "the output must be a tuple"
         raise TypeError(
-            f"vectorize: {wrong}: {signature} has {len(names)} results, but the function returned {len(outs)}.{at_user_line()}"
+            f"vectorize: {wrong}: {signature} has {counted(len(names), 'result')}, but the function returned"
+            f" {len(outs)}.{at_user_line()}"
         )
     for each, core in zip(outs, names or ()):
         shape = each.type.shape

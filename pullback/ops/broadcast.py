@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from pullback.core.dtypes import accumulation_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
-from pullback.core.tracing import type_of
+from pullback.core.tracing import Tracer, type_of
 from pullback.ops.families import Moving, Reduction, numbered, reducing, up
 
 
@@ -70,6 +71,15 @@ class broadcast_in_dim(Moving):
         yield (rng.normal(size=(3,)),), {"shape": (2, 3), "broadcast_dimensions": (1,)}
         yield (rng.normal(size=(2, 1)),), {"shape": (4, 2, 3), "broadcast_dimensions": (1, 2)}
         yield (rng.normal(size=()),), {"shape": (0, 2), "broadcast_dimensions": ()}
+
+
+def repeated(x: Any, size: int) -> Any:
+    """A batch of `size` elements that are all x, its axis in front."""
+    inner = type_of(x).shape
+    batch = broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    if isinstance(batch, Tracer):
+        batch.note_batch(frozenset({0}))
+    return batch
 
 
 @primitive

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.axes import Axis, MeshAxis, axis_owner, single_names
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -345,7 +346,9 @@ class psum_scatter(Collective):
     def result_type(primitive, x, *, axis_name: Hashable, axis_size: int, axis: int = 0, groups: Groups = None):
         check_kinds(primitive, x)
         if not 0 <= axis < x.ndim or x.shape[axis] != axis_size:
-            raise ShapeError(f"psum_scatter of {x} over {axis_size} batch elements: axis {axis} must have that size.")
+            raise ShapeError(
+                f"psum_scatter of {x} over {counted(axis_size, 'batch element')}: axis {axis} must have that size."
+            )
         return x.without((axis,))
 
     def transpose(cotangent, x, *, axis_name, axis_size, axis=0, groups=None):
@@ -410,7 +413,8 @@ def check_permutation(axis: Axis, perm: tuple[tuple[int, int], ...]) -> None:
     """Raise `AxisError` unless sources and destinations are numbers along an axis."""
     if any(not 0 <= place < axis.size for pair in perm for place in pair):
         raise AxisError(
-            f"ppermute over the {axis.size} batch elements of {axis.name!r} cannot send along perm={perm}: it must hold"
+            f"ppermute over the {counted(axis.size, 'batch element')} of {axis.name!r} cannot send along perm={perm}: it"
+            " must hold"
             f" pairs (source, destination) of numbers from 0 to {axis.size - 1}.{at_user_line()}"
         )
 
@@ -424,8 +428,8 @@ class all_to_all(Collective):
     def result_type(x, *, axis_name: Hashable, axis_size: int, split_axis: int, concat_axis: int, groups: Groups = None):
         if not 0 <= split_axis < x.ndim or not 0 <= concat_axis < x.ndim or x.shape[split_axis] != axis_size:
             raise ShapeError(
-                f"all_to_all of {x} over {axis_size} batch elements: split_axis={split_axis} must have that size, and"
-                f" concat_axis={concat_axis} be an axis of the result."
+                f"all_to_all of {x} over {counted(axis_size, 'batch element')}: split_axis={split_axis} must have that size,"
+                f" and concat_axis={concat_axis} be an axis of the result."
             )
         rest = x.without((split_axis,)).shape
         return x.with_shape((*rest[:concat_axis], axis_size, *rest[concat_axis:]))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT64, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -29,7 +30,8 @@ def _check_starts(name: str, x: ArrayType, starts: tuple[ArrayType, ...], sizes:
     fits = len(starts) == len(sizes) == x.ndim and all(0 <= size <= whole for size, whole in zip(sizes, x.shape))
     if not fits:
         raise ShapeError(
-            f"{name} cannot place a block of shape {tuple(sizes)} by {len(starts)} indices in {x}. The block must fit inside,"
+            f"{name} cannot place a block of shape {tuple(sizes)} by {counted(len(starts), 'index')} in {x}. The block must"
+            " fit inside,"
             " and take one index for each axis."
         )
 

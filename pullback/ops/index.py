@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT32, accumulation_dtype, kind
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -201,7 +202,9 @@ class Scatter(Rules):
         ndim = indices.ndim - 1 + len(numbers.offset_dims)
         where = f"{primitive.name} of {updates} into {operand}: the updates take"
         if indices.ndim and updates.ndim != ndim:
-            raise ShapeError(f"{where} {ndim} axes, one for each of {indices} but its last, and update_window_dims.")
+            raise ShapeError(
+                f"{where} {counted(ndim, 'axis')}, one for each of {indices} but its last, and update_window_dims."
+            )
         inside = all(0 <= axis < ndim for axis in numbers.offset_dims)
         sizes = update_sizes(operand, updates, numbers) if inside else ()
         check_indices(primitive.name, operand, indices, numbers, sizes, mode, scatter=True)

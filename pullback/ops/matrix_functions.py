@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.errors import GradientError, NotLinear, ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.source import at_user_line
@@ -72,7 +73,7 @@ class matrix_function(OnHost):
         x, *directions = primals
         if not isinstance(function, str):
             raise GradientError(
-                f"funm of {getattr(function, '__name__', function)!r} has no derivative. Use expm, logm or sqrtm, which"
+                f"funm of {brief(getattr(function, '__name__', function))} has no derivative. Use expm, logm or sqrtm, which"
                 f" have derivatives of every order.{at_user_line()}"
             )
         terms = [] if tangents[0] is ZERO else [matrix_function(*primals, tangents[0], function=function)]

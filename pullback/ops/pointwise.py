@@ -12,7 +12,7 @@ from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
 from pullback.core.tracing import bind, type_of
 from pullback.core.types import ArrayType, Shape
-from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.broadcast import broadcast_in_dim, repeated
 from pullback.ops.families import check_kinds
 from pullback.ops.formulas import lowered
 
@@ -138,7 +138,7 @@ def batched_operand(arg: Any, axis: int | None, size: int, shape: Shape) -> Any:
     if axis is None:
         if not inner:
             return arg
-        return broadcast_in_dim(arg, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+        return repeated(arg, size)
     if len(inner) == len(shape) + 1:
         return arg
     return broadcast_in_dim(arg, shape=(size, *shape), broadcast_dimensions=(0,))

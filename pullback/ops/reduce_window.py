@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT32, INT64, accumulation_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -72,7 +73,7 @@ def _check(name, x, window):
     for field, given in zip(Window._fields, window):
         if len(given) != x.ndim or (field != "padding" and any(number < 1 for number in given)):
             what = "a pair of ints" if field == "padding" else "an int of 1 or more"
-            raise ShapeError(f"{name} takes as {field} {what} for each of the {x.ndim} axes of {x}, not {given}.")
+            raise ShapeError(f"{name} takes as {field} {what} for each of the {counted(x.ndim, 'axis')} of {x}, not {given}.")
     if any(dilated(size, hole) + low + high < 0 for size, hole, (low, high) in zip(x.shape, window[3], window[2])):
         raise ShapeError(
             f"{name} cannot cut more off {x} than it has: padding={window.padding}. Its negative numbers must be smaller."

@@ -9,13 +9,14 @@ import operator
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import BOOL
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import Shape, is_unknown
 from pullback.ops.arithmetic import sub
-from pullback.ops.broadcast import broadcast_in_dim, reduce_sum
+from pullback.ops.broadcast import broadcast_in_dim, reduce_sum, repeated
 from pullback.ops.compare import select
 from pullback.ops.create import full
 from pullback.ops.families import Moving, all_but, check_axes, only_the_last, up, without
@@ -26,10 +27,7 @@ from pullback.stablehlo.writer import TensorType, i64s
 
 def in_front(x, axis, size):
     """x with a batch axis in front, repeated along it if it has none."""
-    if axis == 0:
-        return x
-    inner = type_of(x).shape
-    return broadcast_in_dim(x, shape=(size, *inner), broadcast_dimensions=tuple(range(1, len(inner) + 1)))
+    return x if axis == 0 else repeated(x, size)
 
 
 @primitive
@@ -43,7 +41,8 @@ class reshape(Moving):
     def result_type(x, *, new_sizes: tuple[int, ...]):
         if math.prod(new_sizes) != x.size or any(size < 0 for size in new_sizes):
             raise ShapeError(
-                f"reshape cannot give {x}, which has {x.size} elements, the shape {tuple(new_sizes)}. Sizes must multiply to"
+                f"reshape cannot give {x}, which has {counted(x.size, 'element')}, the shape {tuple(new_sizes)}. Sizes must"
+                " multiply to"
                 " that number."
             )
         return x.with_shape(tuple(new_sizes))
@@ -80,7 +79,9 @@ class transpose(Moving):
 
     def result_type(x, *, permutation: tuple[int, ...]):
         if sorted(permutation) != list(range(x.ndim)):
-            raise AxisError(f"transpose takes an order of all {x.ndim} axes of {x}, but got permutation={permutation}.")
+            raise AxisError(
+                f"transpose takes an order of all {counted(x.ndim, 'axis')} of {x}, but got permutation={permutation}."
+            )
         return x.with_shape(tuple(x.shape[axis] for axis in permutation))
 
     def simplify(equation, known):
@@ -256,7 +257,8 @@ class pad(Moving):
             raise ShapeError(f"pad takes one number as padding_value, 0-d, but got {value}.")
         if len(padding_config) != x.ndim:
             raise ShapeError(
-                f"pad takes (low, high, interior) for each of {x.ndim} axes of {x}, but padding_config={padding_config} has"
+                f"pad takes (low, high, interior) for each of {counted(x.ndim, 'axis')} of {x}, but"
+                f" padding_config={padding_config} has"
                 f" {len(padding_config)}."
             )
         if any(between < 0 for _, _, between in padding_config):

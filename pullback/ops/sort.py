@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT32, INT64, accumulation_dtype, canonical, kind
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Rules, primitive
@@ -240,7 +241,8 @@ class order(Ordering):
         if count is not None:
             if not 0 <= count <= shape[dimension]:
                 raise ShapeError(
-                    f"order cannot find {count} elements along axis {dimension} of {keys[0]}. Ask for as many as there are, at"
+                    f"order cannot find {counted(count, 'element')} along axis {dimension} of {keys[0]}. Ask for as many as"
+                    " there are, at"
                     " most."
                 )
             shape[dimension] = count

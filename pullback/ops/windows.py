@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.dtypes import DType, integer_limits, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import ArrayType
@@ -64,7 +65,7 @@ def mode_name(name: str, mode: Any) -> Any:
     found = {"drop": "fill"}.get(mode, mode) if isinstance(mode, str) else getattr(mode, "value", mode)
     if found is not None and (found.__class__ is not str or found not in MODES):
         raise ValueError(
-            f"{name} takes mode='fill', 'drop', 'clip' or 'promise_in_bounds', or a GatherScatterMode, not {mode!r}."
+            f"{name} takes mode='fill', 'drop', 'clip' or 'promise_in_bounds', or a GatherScatterMode, not {brief(mode)}."
         )
     return found
 
@@ -167,7 +168,7 @@ def check_indices(
     if kind(indices.dtype) not in "iu":
         raise DtypeError(f"{name} takes integer indices, but got {indices}.")
     if mode not in MODES:
-        raise ValueError(f"{name} takes mode={', '.join(map(repr, MODES))}, not {mode!r}.")
+        raise ValueError(f"{name} takes mode={', '.join(map(repr, MODES))}, not {brief(mode)}.")
     named = numbers.as_scatter() if scatter else numbers
     for fault in _faults(operand, indices, numbers, sizes, named._fields):
         given = f"slice_sizes={tuple(sizes)}" if not scatter else f"windows of {tuple(sizes)}"

@@ -11,6 +11,7 @@ import numpy as np
 from pullback.api.compiled import jit
 from pullback.api.devices import device_put, devices
 from pullback.core.array import Array, ShardedArray, as_array, host_of
+from pullback.core.brief import brief, counted
 from pullback.core.devices import Device
 from pullback.core.dtypes import is_key
 from pullback.core.errors import NotLocal, ShapeError, ShardingError
@@ -60,8 +61,8 @@ def make_mesh(
     count = math.prod(sizes)
     if count > len(there):
         raise ShardingError(
-            f"A mesh of axis_shapes={tuple(axis_shapes)} has {count} devices, but there are {len(there)}. The environment"
-            " variable PULLBACK_CPU_DEVICES says into how many devices the CPU is divided."
+            f"A mesh of axis_shapes={tuple(axis_shapes)} has {counted(count, 'device')}, of which this process has"
+            f" {len(there)}. The environment variable PULLBACK_CPU_DEVICES says into how many devices the CPU is divided."
         )
     return Mesh(np.array(there[:count], object).reshape(sizes), axis_names)
 
@@ -72,7 +73,7 @@ _devices = devices
 def _divided(shape: Any, sharding: Any, what: str) -> tuple[tuple[int, ...], NamedSharding]:
     """A shape as a tuple, and a sharding over devices by which it can be divided."""
     if not isinstance(sharding, NamedSharding):
-        raise TypeError(f"{what} takes a pb.NamedSharding, but got {sharding!r} of type {type(sharding).__name__}.")
+        raise TypeError(f"{what} takes a pb.NamedSharding, but got {brief(sharding)} of type {type(sharding).__name__}.")
     if not isinstance(sharding.mesh, Mesh):
         raise NotLocal(f"{what} needs a mesh of devices (pb.make_mesh), but got {sharding.mesh}.")
     if not any([device.is_local for device in sharding.devices]):
@@ -199,7 +200,7 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
     """
     local = as_array(local_data)
     if not isinstance(sharding, NamedSharding):
-        raise TypeError(f"A sharding over a mesh (pb.NamedSharding) is needed, but got {sharding!r}.")
+        raise TypeError(f"A sharding over a mesh (pb.NamedSharding) is needed, but got {brief(sharding)}.")
     parts = sharding.parts(local.ndim)
     own = [place for device, place in zip(sharding.devices, sharding.places(parts)) if device.is_local]
     if not own:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pullback.core.brief import brief
 from pullback.core.errors import ProgramError
 
 # Of so many bytes that each device puts in, how many it sends, where k devices take part, by the algorithm of the ring.
@@ -264,7 +265,7 @@ def bytes_of(type: str) -> int:
         bits = _BITS.get(dtype)
         if bits is None:
             if not (found := re.fullmatch(r"[fsuc](\d+)(?:e\d+m\d+\w*)?", dtype)):
-                raise ProgramError(f"The dtype {dtype!r} in {type!r} is not known.")
+                raise ProgramError(f"The dtype {brief(dtype)} in {type!r} is not known.")
             bits = int(found[1])
         if "<" in sizes:
             raise ProgramError(f"{type!r} has a size that is known only when the program runs.")

@@ -18,6 +18,7 @@ import numpy as np
 from pullback.api.devices import device_put
 from pullback.api.shardings import places_as_leaves
 from pullback.core.array import Array, aligned_empty, host_of, scalar_kind
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import PYTHON_KINDS, canonical, default_dtype, entering
 from pullback.core.errors import DtypeError, LeafError, ShapeError, ShardingError, StructureError
 from pullback.core.shardings import Index, NamedSharding, PartitionSpec, as_sharding
@@ -89,11 +90,11 @@ def batches(
         if value is None and name in ("epochs", "seed"):
             continue
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < smallest:
-            raise ValueError(f"batches' {name} is an integer of at least {smallest}, but got {value!r}.")
+            raise ValueError(f"batches' {name} is an integer of at least {smallest}, but got {brief(value)}.")
     if seed is not None and seed >= 1 << 64:
         raise ValueError(f"batches' seed has at most 64 bits, but got {seed}.")
     if remainder not in (None, "drop", "keep"):
-        raise ValueError(f'batches\' remainder is "drop" or "keep", but got {remainder!r}.')
+        raise ValueError(f'batches\' remainder is "drop" or "keep", but got {brief(remainder)}.')
     plan = _Plan(int(batch_size), sharding, int(start), seed, epochs, remainder)
     table = _table(source)
     made = plan.from_stream(source) if table is None else plan.from_table(table)
@@ -165,7 +166,7 @@ class Batches:
         """What is raised after the end."""
         if isinstance(over, StopIteration):
             return StopIteration()
-        return RuntimeError(f"These batches ended with {over!r}. Make them again, with start={self.step}.")
+        return RuntimeError(f"These batches ended with {brief(over)}. Make them again, with start={self.step}.")
 
     def close(self) -> None:
         """End, and wait for the thread, which ends when it has made the batch that it is making.
@@ -250,14 +251,16 @@ class _Plan:
         count, left = divmod(len(table), self.size)
         if left and self.remainder is None:
             raise ValueError(
-                f"{len(table)} rows are {count} batches of {self.size}, and {left} are left over. Say what becomes of them:"
-                ' remainder="drop" or remainder="keep".'
+                f"{counted(len(table), 'row')} are {counted(count, 'batch')} of {self.size}, and {left} are left over. Say"
+                ' what becomes of them: remainder="drop" or remainder="keep".'
             )
         if left and self.remainder == "keep":
             self.check_divides(left)
             count += 1
         if count == 0:
-            raise ValueError(f"{len(table)} rows make no batch of {self.size}. Ask for smaller ones, or pass remainder='keep'.")
+            raise ValueError(
+                f"{counted(len(table), 'row')} make no batch of {self.size}. Ask for smaller ones, or pass remainder='keep'."
+            )
         return self._from_table(table, count)
 
     def _from_table(self, table: _Table, count: int) -> Generator[Any, None, None]:
@@ -288,7 +291,8 @@ class _Plan:
             while found := list(itertools.islice(rows, self.size)):
                 if len(found) < self.size and self.remainder is None:
                     raise ValueError(
-                        f"Epoch {epoch} ends with {len(found)} rows, fewer than the {self.size} of a batch. Say what becomes of"
+                        f"Epoch {epoch} ends with {counted(len(found), 'row')}, fewer than the {self.size} of a batch. Say"
+                        " what becomes of"
                         ' them: remainder="drop" or remainder="keep".'
                     )
                 if len(found) == self.size or self.remainder == "keep":
@@ -297,7 +301,7 @@ class _Plan:
                     number += 1
             if number == before:
                 raise ValueError(
-                    f"Epoch {epoch} of the source has no batch of {self.size} rows. Ask for smaller ones, or pass"
+                    f"Epoch {epoch} of the source has no batch of {counted(self.size, 'row')}. Ask for smaller ones, or pass"
                     " remainder='keep'."
                 )
 
@@ -375,7 +379,7 @@ def _table(source: Any) -> _Table | None:
     if isinstance(source, Iterable) and not isinstance(source, (str, bytes)):
         return None
     raise TypeError(
-        f"batches takes arrays, a sequence or an iterable of rows, but got {source!r} of type {type(source).__name__}."
+        f"batches takes arrays, a sequence or an iterable of rows, but got {brief(source)} of type {type(source).__name__}."
     )
 
 
@@ -402,8 +406,8 @@ class _Columns(_Table):
         for leaf, path in zip(self.leaves, self.paths):
             if not isinstance(leaf, (np.ndarray, Array)):
                 raise LeafError(
-                    f"{path} is {leaf!r} of type {type(leaf).__name__}, and no array of rows. Pass arrays whose leading axes"
-                    " count the rows."
+                    f"{path} is {brief(leaf)} of type {type(leaf).__name__}, and no array of rows. Pass arrays whose leading"
+                    " axes count the rows."
                 )
             if leaf.ndim == 0:
                 raise ShapeError(f"{path} is 0-d: it has no rows. Give it a leading axis.")
@@ -460,7 +464,9 @@ def _stacked(values: Sequence[Any], path: str, numbers: Sequence[int]) -> Any:
         elif isinstance(value, tuple(PYTHON_KINDS)):
             hosts.append(np.asarray(value, default_dtype(scalar_kind(value))))  # type: ignore[arg-type]
         else:
-            raise LeafError(f"{path}, of row {number}, is {value!r} of type {type(value).__name__}: neither array nor number.")
+            raise LeafError(
+                f"{path}, of row {number}, is {brief(value)} of type {type(value).__name__}: neither array nor number."
+            )
         if hosts[-1].shape != hosts[0].shape:
             raise ShapeError(f"{path} has the shape {hosts[-1].shape} in row {number}, but {hosts[0].shape} in {numbers[0]}.")
         if hosts[-1].dtype != hosts[0].dtype:

@@ -10,6 +10,7 @@ from pullback.api.compiled import jit
 from pullback.api.functions import argument_name, check_callable, check_flags, returned_leaves, wrapped
 from pullback.core.array import ShardedArray, as_array
 from pullback.core.axes import MeshAxis, axes_around, mesh_axes
+from pullback.core.brief import brief, counted
 from pullback.core.errors import ShardingError, StructureError, UnknownAxis
 from pullback.core.meshes import AbstractMesh, alike, current_mesh
 from pullback.core.modes import current_mode, overriding
@@ -92,7 +93,7 @@ def shard_map(
     check_callable(f, "shard_map")
     check_flags("shard_map", check_vma=check_vma, debug=debug)
     if mesh is not None and not isinstance(mesh, AbstractMesh):
-        raise TypeError(f"shard_map takes a mesh (pb.make_mesh), but got {mesh!r} of type {type(mesh).__name__}.")
+        raise TypeError(f"shard_map takes a mesh (pb.make_mesh), but got {brief(mesh)} of type {type(mesh).__name__}.")
     mapping = Mapping(f, mesh, in_specs, out_specs, axis_names, check_vma, debug)
     return wrapped(f, "shard_map", mapping)
 
@@ -205,7 +206,7 @@ class Mapping:
             raise
         for one in found:
             if not isinstance(one, Asked):
-                raise TypeError(f"{what} must be a tree of PartitionSpecs (pb.P), but {one!r} is in it.")
+                raise TypeError(f"{what} must be a tree of PartitionSpecs (pb.P), but {brief(one)} is in it.")
         return [one.spec for one in found]
 
     def of_arguments(self, over: Over, args: Any, leaves: Sequence[Any]) -> list[PartitionSpec]:
@@ -228,7 +229,9 @@ class Mapping:
         for i, (type, spec) in enumerate(zip(types, specs, strict=True)):
             try:
                 if len(spec) > type.ndim:
-                    raise ShardingError(f"{spec} has {len(spec)} entries, but the array, {type}, has {type.ndim} axes.")
+                    raise ShardingError(
+                        f"{spec} has {counted(len(spec), 'entry')}, but the array, {type}, has {counted(type.ndim, 'axis')}."
+                    )
                 fit(type, spec)
             except ShardingError as error:
                 error.args = (f"shard_map of {describe(self.f)}: {path(i)} with the {what} {spec}: {error}{at_user_line()}",)

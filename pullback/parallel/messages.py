@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from pullback.core.brief import brief
 from pullback.core.errors import WorldError
 
 GREETING = "pullback 1"  # the protocol; another number is another protocol
@@ -142,7 +143,7 @@ def split_address(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"A coordinator's address is host:port, such as 10.0.0.1:1234, not {address!r}.")
+        raise ValueError(f"A coordinator's address is host:port, such as 10.0.0.1:1234, not {brief(address)}.")
     return host, int(port)
 
 

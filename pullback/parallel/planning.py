@@ -17,6 +17,7 @@ import numpy as np
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Function
 from pullback.core.array import Array, placed_type
+from pullback.core.brief import brief
 from pullback.core.errors import ShardingError
 from pullback.core.meshes import AbstractMesh, alike
 from pullback.core.shardings import PartitionSpec, names_of
@@ -372,11 +373,13 @@ def plan(
         5120
     """
     if target not in TARGETS:
-        raise ValueError(f"plan has no target {target!r}; there are {', '.join(TARGETS)}.")
+        raise ValueError(f"plan has no target {brief(target)}; there are {', '.join(TARGETS)}.")
     if isinstance(mesh, Mapping):
         mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh))
     elif mesh is not None and not isinstance(mesh, AbstractMesh):
-        raise TypeError(f"plan takes a mesh, or the sizes of its axes by name, as in mesh={{'data': 8}}, but got {mesh!r}.")
+        raise TypeError(
+            f"plan takes a mesh, or the sizes of its axes by name, as in mesh={{'data': 8}}, but got {brief(mesh)}."
+        )
     if isinstance(function, Jitted):
         if in_shardings is not None or out_shardings is not None or np.size(donate_argnums):
             raise ValueError(f"{describe(function)} is jitted: give jit the shardings and what is donated, and not plan.")
@@ -424,7 +427,7 @@ def link_speed(link: str | float) -> float:
     except (TypeError, ValueError):
         speed = math.nan
     if not 0 < speed < math.inf or (isinstance(link, str) and not found):
-        raise ValueError(f"A link's speed is written as 400Gbit/s or 50GB/s, and is positive; not {link!r}.")
+        raise ValueError(f"A link's speed is written as 400Gbit/s or 50GB/s, and is positive; not {brief(link)}.")
     return speed
 
 

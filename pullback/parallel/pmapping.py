@@ -14,6 +14,7 @@ from pullback.api.functions import INTEGERS, argument_name, check_callable, chos
 from pullback.core.array import Array, ShardedArray
 from pullback.core.axes import MeshAxis, axes_around
 from pullback.core.bounded import Bounded
+from pullback.core.brief import brief, counted
 from pullback.core.devices import Device
 from pullback.core.errors import AxisError, ShardingError, StaticArgumentError
 from pullback.core.meshes import Mesh
@@ -82,9 +83,9 @@ def pmap(
             f"pmap of {describe(fun)}: argument {min(both)} is both static and donated. Choose one of the two."
         )
     if axis_size is not None and (not isinstance(axis_size, INTEGERS) or isinstance(axis_size, bool) or axis_size < 1):
-        raise AxisError(f"pmap's axis_size must be a positive integer, but is {axis_size!r}.")
+        raise AxisError(f"pmap's axis_size must be a positive integer, but is {brief(axis_size)}.")
     if axis_name is not None and not isinstance(axis_name, str):
-        raise AxisError(f"pmap's axis_name is that of the axis of a mesh, a string, but is {axis_name!r}.")
+        raise AxisError(f"pmap's axis_name is that of the axis of a mesh, a string, but is {brief(axis_name)}.")
     given = (tuple(in_axes) if isinstance(in_axes, list) else in_axes), out_axes, axis_size
     found = None if devices is None else tuple(devices)
     return wrapped(fun, "pmap", Parallel(fun, axis_name or AXIS, given, found, static, donated))
@@ -172,7 +173,10 @@ class Parallel:
         statics = {i: args[i] for i in fixed}
         if isinstance(axes, tuple):
             if len(axes) != count:
-                raise AxisError(f"pmap of {describe(fun)} has in_axes={axes!r}, of length {len(axes)}, but {count} arguments.")
+                raise AxisError(
+                    f"pmap of {describe(fun)} has in_axes={brief(axes)}, of length {len(axes)}, but"
+                    f" {counted(count, 'argument')}."
+                )
             axes = tuple([axes[i] for i in numbers])
         values = tuple([args[i] for i in numbers])
         each = trees.broadcast_prefix(axes, values, f"pmap's in_axes for {describe(fun)}", "arguments")
@@ -218,10 +222,10 @@ class Parallel:
             )
         if wrong := {path: own for path, own in sizes.items() if own != size}:
             listed = "; ".join([f"argument {path} has {own} elements" for path, own in wrong.items()])
-            raise AxisError(f"pmap of {describe(self.fun)} maps over {size} batch elements, but {listed}.")
+            raise AxisError(f"pmap of {describe(self.fun)} maps over {counted(size, 'batch element')}, but {listed}.")
         if not 0 < size <= len(there):
             raise ShardingError(
-                f"pmap of {describe(self.fun)} was given {size} batch elements, one for each device, but there are {len(there)}"
-                " devices. pb.vmap takes any number; PULLBACK_CPU_DEVICES divides the CPU."
+                f"pmap of {describe(self.fun)} was given {counted(size, 'batch element')}, one for each device, of"
+                f" which this process has {len(there)}. pb.vmap takes any number; PULLBACK_CPU_DEVICES divides the CPU."
             )
         return Mesh(np.array(there[:size], object), (self.name,))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pullback.core.brief import brief, counted
 from pullback.core.errors import Fenced, WorldError
 from pullback.engine.jaxlib import jaxlib
 from pullback.parallel.agreeing import Listening
@@ -77,7 +78,7 @@ def find_place(address: str | None, count: int | None, rank: int | None, environ
         ("process_id", rank, int),
     ):
         if not (value is None or isinstance(value, kind)) or isinstance(value, bool):
-            raise TypeError(f"{name} is of type {kind.__name__}, not {type(value).__name__}: {value!r}.")
+            raise TypeError(f"{name} is of type {kind.__name__}, not {type(value).__name__}: {brief(value)}.")
     if rank is None or count is None:
         found = next((one for one in ENVIRONMENTS if one[1] in environment and one[2] in environment), None)
         if found is None:
@@ -98,7 +99,9 @@ def find_place(address: str | None, count: int | None, rank: int | None, environ
     if count < 1 or not 0 <= rank < count:
         raise ValueError(f"process_id counts from 0 up to, not including, num_processes, but they are {rank} and {count}.")
     if split_address(address)[1] == 0 and count > 1:
-        raise ValueError(f"Port 0 is any port that is free, and {count} processes have to know which: give one, not {address}.")
+        raise ValueError(
+            f"Port 0 is any port that is free, and {counted(count, 'process')} have to know which: give one, not {address}."
+        )
     return Place(address, rank, count)
 
 
@@ -106,7 +109,7 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     try:
         return int(environment[name])
     except ValueError:
-        raise ValueError(f"The environment variable {name} is to be a whole number, not {environment[name]!r}.") from None
+        raise ValueError(f"The environment variable {name} is to be a whole number, not {brief(environment[name])}.") from None
 
 
 def _slurm_address(environment: Mapping[str, str]) -> str | None:

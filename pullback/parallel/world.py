@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, as_array, host_of
+from pullback.core.brief import brief
 from pullback.core.devices import processes
 from pullback.core.errors import ProgramsDiffer, WorldError
 from pullback.core.trees import flatten, unflatten
@@ -164,7 +165,7 @@ def initialize(
         }
         for name, seconds in times.items():
             if isinstance(seconds, str) or not seconds > 0:
-                raise ValueError(f"{name} is a number of seconds above 0, not {seconds!r}.")
+                raise ValueError(f"{name} is a number of seconds above 0, not {brief(seconds)}.")
         place = find_place(coordinator_address, num_processes, process_id, os.environ)
         distributed.check_alone()
         keeper = 0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
+from pullback.core.bars import output
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source
 from pullback.program.equality import structure_of
 from pullback.program.equation import Atom, Equation, Graph, Variable, is_record, parts_of, record_fields
 from pullback.program.matching import Matching, constant_key, hashable_key, longest_increasing
-from pullback.program.printing import PLAIN, Printer, name_variables
+from pullback.program.printing import PLAIN, Printer, heading, name_variables
 
 if TYPE_CHECKING:
     import html
@@ -142,8 +141,8 @@ class ProgramDiff:
         """The lines, each with the mark by which it is coloured."""
         if not self:
             return
-        yield "-", f"--- {_heading(self.before)}"
-        yield "+", f"+++ {_heading(self.after)}"
+        yield "-", f"--- {heading(self.before)}"
+        yield "+", f"+++ {heading(self.after)}"
         rows = self.rows
         near = _near(rows, len(rows) if context is None else context)
         hidden = 0
@@ -189,17 +188,11 @@ class ProgramDiff:
             >>> pb.program_diff(lambda x: x * 2.0, lambda x: x * 2.0, 1.0).show()
             no difference
         """
-        out = sys.stdout if file is None else file
-        colored = out.isatty() and not os.environ.get("NO_COLOR") if color is None else color
+        out, colored = output(file, color)
         lines = list(self._lines(context, sources)) or [(" ", "no difference")]
         print(
             "\n".join([f"{_ANSI[mark]}{text}\x1b[0m" if colored and mark in _ANSI else text for mark, text in lines]), file=out
         )
-
-
-def _heading(program: Graph) -> str:
-    types = ", ".join(map(str, program.input_types))
-    return f"{program.name}({types if len(types) <= 80 else f'{len(program.inputs)} arrays'})"
 
 
 def _hidden(count: int) -> str:

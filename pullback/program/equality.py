@@ -186,6 +186,9 @@ class _Hashed:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Hashed) and self.items == other.items
 
+    def __repr__(self) -> str:
+        return repr(self.value)
+
 
 class Keyed:
     """Equal to what has an equal `key`; if that cannot be hashed, to itself alone."""

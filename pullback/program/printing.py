@@ -49,6 +49,18 @@ _BLUE, _PINK = ((f'<span style="color:{colour}">', "</span>") for colour in ("#1
 HTML = Style(_BLUE, _PINK, lambda text: html.escape(text))
 
 
+def heading(program: Graph) -> str:
+    """A Program's name with the types of what it takes.
+
+    Example:
+        >>> import pullback as pb
+        >>> heading(pb.xpr(lambda x: x, pb.ArrayType((3,), "float32")))
+        '<lambda>(f32[3])'
+    """
+    types = ", ".join(map(str, program.input_types))
+    return f"{program.name}({types if len(types) <= 60 else f'{len(program.inputs)} arrays'})"
+
+
 def program_text(program: Graph, *, sources: bool = False, style: Style = PLAIN, batch_axes: BatchAxes | None = None) -> str:
     """A Program as text, in time linear in the number of its equations.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from pullback.core.array import Array, from_python, is_constant
 from pullback.core.axes import own_axes
+from pullback.core.bars import output
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import Primitive, fits
 from pullback.core.source import api_boundary
@@ -243,7 +243,7 @@ class Program(Graph):
             A Program.
 
         Raises:
-            ProgramError: the text is not such JSON, is of an unknown version, or uses something unknown.
+            ProgramError: the text is not such JSON, is of an unknown version, uses something unknown, or is no right Program.
 
         Example:
             >>> import pullback as pb
@@ -270,7 +270,7 @@ class Program(Graph):
         """Print the Program, batch axes in blue and the others in pink.
 
         Arguments:
-            color: whether to colour it; by default, when `file` is a terminal.
+            color: whether to colour it; by default, when `file` is a terminal, unless NO_COLOR is set in the environment.
             sources: end each equation with the place of the user's line that it comes from, and its named scopes.
             file: where to print it; by default, standard output.
 
@@ -282,9 +282,8 @@ class Program(Graph):
                 b:f32[3]:cpu(0) = add a 1.0
               in b }
         """
-        out = sys.stdout if file is None else file
-        style = ANSI if (out.isatty() if color is None else color) else PLAIN
-        print(program_text(self, sources=sources, style=style), file=out)
+        out, colored = output(file, color)
+        print(program_text(self, sources=sources, style=ANSI if colored else PLAIN), file=out)
 
 
 def _fitting(arg: Any, type: ArrayType, place: int) -> Any:

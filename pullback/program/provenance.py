@@ -9,15 +9,52 @@ nothing, and where nothing is staged nothing is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
 
+from pullback.core.context import setting
 from pullback.core.primitive import Primitive
-from pullback.core.source import Source, passing_source, user_source
+from pullback.core.source import Source, passing_source, rule_call, rule_called_at, rule_source, user_source
 from pullback.core.tracing import Trace, innermost_staging
 from pullback.program.equation import Equation, Made
 
-Attribution = Equation | Source | None
+
+class OwnLine(NamedTuple):
+    """A line of a rule of the user's own, and the equation to which that was applied."""
+
+    source: Source
+    equation: Equation
+
+
+Place = Equation | Source | OwnLine | None
+
+
+class OwnRule:
+    """A rule of the user's own is at work: what is recorded meanwhile is attributed to its lines.
+
+    Attributes:
+        recording: the trace that records. applied_to: what it would be attributed to otherwise, the operation.
+        equation: that one, if it is an equation. scopes: those of the operation. around: how many there were around the rule.
+    """
+
+    __slots__ = ("applied_to", "around", "equation", "recording", "scopes")
+
+    def __init__(self, recording: Recorder, applied_to: Place) -> None:
+        source, self.equation = placed(applied_to)
+        self.recording = recording
+        self.applied_to = applied_to
+        self.scopes = () if source is None else source.scope
+        self.around = len(recording.scope)
+
+    def here(self) -> Place:
+        """The line of the rule that is running; where it is none of the user's, the operation."""
+        source = rule_source((*self.scopes, *self.recording.scope[self.around :]))
+        if source is None:
+            return self.applied_to
+        return source if self.equation is None else OwnLine(source, self.equation)
+
+
+Attribution = Place | OwnRule
 
 _interned: dict[tuple[Any, ...], Made] = {}  # as many as there are nests of rules
 
@@ -26,7 +63,8 @@ class Recorder(Trace):
     """A trace that records, with what it records next comes from.
 
     Attributes:
-        attributed: the equation that is replayed, or the line; None for the user's own lines. made: the rule at work.
+        attributed: the equation that is replayed, or the line, or the user's rule that runs; None for the user's own lines.
+        made: the rule at work.
         scope: the named scopes.
     """
 
@@ -58,11 +96,20 @@ def rule_of(made: Made | None, primitive: Primitive | None) -> Made | None:
 
 def without(made: Made | None, rule: Made) -> Made | None:
     """The rules by which an equation was made, but for one of them, and those during which that was applied."""
+    return _instead(made, rule, rule.within)
+
+
+def in_role(made: Made | None, rule: Made, role: str) -> Made | None:
+    """The rules by which an equation was made, of which one gives it another role."""
+    return _instead(made, rule, _made(*rule[:2], role, *rule[3:]))
+
+
+def _instead(made: Made | None, rule: Made, other: Made | None) -> Made | None:
     if made is rule:
-        return rule.within
+        return other
     if made is None or made.within is None:
         return made
-    inner = without(made.within, rule)
+    inner = _instead(made.within, rule, other)
     return made if inner is made.within else _made(*made[:3], inner, made.primitive)
 
 
@@ -76,17 +123,45 @@ def attributed() -> Attribution:
     return None if now is None else now.attributed
 
 
-def here() -> Attribution:
+def here() -> Place:
     """What is staged now is attributed to this: an equation that is replayed, or else the user's line."""
     now = recorder()
     if now is None:
         return passing_source(2)
-    return user_source(2, now.scope) if now.attributed is None else now.attributed
+    at: Attribution = now.attributed
+    if at is None:
+        return user_source(2, now.scope)
+    return at.here() if isinstance(at, OwnRule) else at
+
+
+def placed(attribution: Attribution) -> tuple[Source | None, Equation | None]:
+    """The user's line of what something is attributed to, and the equation, if it is one."""
+    at = attribution.here() if isinstance(attribution, OwnRule) else attribution
+    if isinstance(at, Equation):
+        return at.source, at
+    return at if isinstance(at, OwnLine) else (at, None)
 
 
 def source_of(attribution: Attribution) -> Source | None:
     """The user's line of what something is attributed to."""
-    return attribution.source if isinstance(attribution, Equation) else attribution
+    return placed(attribution)[0]
+
+
+@contextmanager
+def own_rule() -> Iterator[None]:
+    """In this block, a rule of the user's own runs, applied to the operation at hand: what it does has its lines."""
+    recording = recorder()
+    if recording is None:
+        yield
+        return
+    before = recording.attributed
+    rule = OwnRule(recording, here())
+    recording.attributed = rule
+    try:
+        with setting(rule_called_at, rule_call(source_of(rule.applied_to))):
+            yield
+    finally:
+        recording.attributed = before
 
 
 _ROLES = {"primal": "{}", "tangent": "jvp({})", "residual": "jvp({})", "cotangent": "transpose(jvp({}))"}
@@ -140,6 +215,14 @@ def named_scope(name: str) -> Iterator[None]:
         yield
     finally:
         around.scope = before
+
+
+def finishing(transformation: str) -> AbstractContextManager[Recorder | None]:
+    """In this block, what is recorded only brings the tangents ("jvp") or cotangents ("grad") that were found into the form in
+    which they are returned."""
+    now = recorder()
+    role = "tangent" if transformation == "jvp" else "cotangent"
+    return nullcontext() if now is None else replaying(now, transformation, "returned", role)
 
 
 @contextmanager

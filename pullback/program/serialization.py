@@ -21,6 +21,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.primitive import Primitive
 from pullback.core.source import RecordedSource, Source
 from pullback.core.types import ArrayType, array_type
+from pullback.program.checking import check_program
 from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable, is_record, record_fields
 from pullback.program.printing import value_text
 
@@ -75,7 +76,8 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     Returns:
         a Program equal to the one that was written, with the same names of Programs and sources of equations.
     Raises:
-        ProgramError: the text is not such JSON, is of a version that this one does not read, or uses something unknown.
+        ProgramError: the text is not such JSON, is of a version that this one does not read, uses something unknown, or is of a
+            Program that breaks a rule of Programs, as one does whose results have other types than their operations give.
     """
     try:
         data = json.loads(text)
@@ -95,7 +97,9 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
             reader.programs.append(reader.program(entry))
         for equation, origin in reader.origins:  # which may be any equation of the text, a later one too
             equation.origin = reader.equations[origin]
-        return reader.programs[-1]
+        found = reader.programs[-1]
+        check_program(found)
+        return found
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ProgramError):
             raise

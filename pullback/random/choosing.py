@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import counted
 from pullback.core.dtypes import INT32, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
@@ -117,10 +118,12 @@ def choice(
     count, draws = array.type.shape[along], math.prod(sizes)
     if draws and (count == 0 or (draws > count and not replace)):
         without = "" if replace else " without replacement"
-        raise ValueError(f"choice cannot draw {draws} of {count} elements{without}. Ask for fewer.{at_user_line()}")
+        raise ValueError(f"choice cannot draw {draws} of {counted(count, 'element')}{without}. Ask for fewer.{at_user_line()}")
     chance = None if p is None else to_inexact(p, "choice")
     if chance is not None and chance.type.shape != (count,):
-        raise ShapeError(f"choice: p has the shape {chance.type.shape}, but there are {count} elements.{at_user_line()}")
+        raise ShapeError(
+            f"choice: p has the shape {chance.type.shape}, but a value is drawn of {counted(count, 'element')}.{at_user_line()}"
+        )
     if isinstance(chance, Array) and not replace and (possible := np.count_nonzero(np.asarray(chance.host) > 0)) < draws:
         raise ValueError(
             f"choice cannot draw {draws} elements without replacement, since p is positive for {possible} only.{at_user_line()}"

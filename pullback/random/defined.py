@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pullback.api.mapping import vmap
 from pullback.api.traced import xpr
 from pullback.core.array import Array
+from pullback.core.brief import brief
 from pullback.core.dtypes import KEYS, DType, new_key_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, describe
@@ -77,7 +78,7 @@ class Defined(Generator):
         if getattr(made, "dtype", None) != dtype or made.shape != shape:
             raise ShapeError(
                 f"{describe(function)}, of the generator {self.name!r}, must return an array of {dtype} of shape {shape}, but"
-                f" returned {made!r}."
+                f" returned {brief(made)}."
             )
         return made
 

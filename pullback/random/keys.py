@@ -12,6 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike, find_converter, host_of
+from pullback.core.brief import brief
 from pullback.core.dtypes import KEYS, default_dtype, is_key, kind
 from pullback.core.dtypes import prng_key as prng_key
 from pullback.core.errors import DtypeError, KeyReuseError, LeafError, ShapeError
@@ -95,7 +96,7 @@ def typed_keys(key: Any, name: str) -> Array:
     """Keys as an array of a dtype of keys: given so, or raw, as words of uint32 along a last axis."""
     if find_converter(key.__class__) is None and not isinstance(key, (Array, Tracer)):
         raise LeafError(
-            f"{name} takes a random key first, but got {key!r} of type {key.__class__.__name__}. Make one with"
+            f"{name} takes a random key first, but got {brief(key)} of type {key.__class__.__name__}. Make one with"
             f" pb.random.key(seed).{at_user_line()}"
         )
     found = as_operand(key, name, "its key")
@@ -190,7 +191,7 @@ def _like(key: Any, made: Array) -> Array:
 def generator_of(impl: Any, dtype: Any = None) -> Any:
     """The generator that is meant by its name, or by the dtype of its keys."""
     if impl is not None and dtype is not None:
-        raise ValueError(f"impl={impl!r} and dtype={dtype} say the same thing: give one of them.{at_user_line()}")
+        raise ValueError(f"impl={brief(impl)} and dtype={dtype} say the same thing: give one of them.{at_user_line()}")
     if dtype is not None:
         return BY_DTYPE[dtype] if is_key(dtype) else _no_generator(dtype)
     return GENERATORS.get(current_mode().generator if impl is None else impl) or _no_generator(impl)
@@ -198,7 +199,7 @@ def generator_of(impl: Any, dtype: Any = None) -> Any:
 
 def _no_generator(given: Any) -> NoReturn:
     names = ", ".join(map(repr, GENERATORS))
-    raise ValueError(f"{given!r} is no generator of random numbers; those are {names}.{at_user_line()}")
+    raise ValueError(f"{brief(given)} is no generator of random numbers; those are {names}.{at_user_line()}")
 
 
 def key(seed: ArrayLike, *, impl: str | None = None, dtype: Any = None) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pullback.api.compiled import jit
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import FLOAT32, INT32, DType, DTypeLike, accumulation_dtype, default_dtype, in_words, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.source import at_user_line
@@ -246,7 +247,7 @@ def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike = None, mode:
     """
     sizes, wanted = checked_shape(shape, "gumbel"), checked_dtype("gumbel", dtype)
     if mode not in (None, "low", "high", "highest"):
-        raise ValueError(f"gumbel takes mode='low', 'high' or 'highest', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"gumbel takes mode='low', 'high' or 'highest', not {brief(mode)}.{at_user_line()}")
     if mode == "highest" and wanted is FLOAT32:
         return _gumbel_of_64_bits(key, sizes=sizes)
     return (
@@ -441,7 +442,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
     if kind(wanted) != "f":
         raise DtypeError(f"bernoulli takes a floating-point p, but got {p.type}.{at_user_line()}")
     if mode not in ("low", "high"):
-        raise ValueError(f"bernoulli takes mode='low' or 'high', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"bernoulli takes mode='low' or 'high', not {brief(mode)}.{at_user_line()}")
     sizes, (p,) = parameters("bernoulli", shape, wanted, p)
     if mode == "low":
         return less(drawn(key, "uniform", sizes, wanted), p)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
 from pullback.core.source import at_user_line
@@ -57,7 +58,7 @@ def multivariate_normal(
             f" of {cov.type}.{at_user_line()}"
         )
     if method not in ("cholesky", "eigh", "svd"):
-        raise ValueError(f"multivariate_normal takes method='cholesky', 'eigh' or 'svd', not {method!r}.{at_user_line()}")
+        raise ValueError(f"multivariate_normal takes method='cholesky', 'eigh' or 'svd', not {brief(method)}.{at_user_line()}")
     own = broadcast_shapes("multivariate_normal", mean.shape[:-1], cov.shape[:-2])
     sizes = fitting("multivariate_normal", own, shape)
     if method == "cholesky":

@@ -13,6 +13,7 @@ from pullback.api.tangents import FlatResult
 from pullback.control.call import inlined
 from pullback.core.array import Array, as_array
 from pullback.core.axes import Axis
+from pullback.core.brief import brief
 from pullback.core.dtypes import kind
 from pullback.core.errors import GradientError, ShapeError
 from pullback.core.source import describe
@@ -87,7 +88,7 @@ def jacobian(
     Manne and Pothen, What color is your Jacobian?, SIAM Review 47 (2005).
     """
     if mode not in (None, "forward", "reverse"):
-        raise ValueError(f"sparse.jacobian takes mode='forward', 'reverse' or None, but got {mode!r}.")
+        raise ValueError(f"sparse.jacobian takes mode='forward', 'reverse' or None, but got {brief(mode)}.")
     check_callable(fun, "sparse.jacobian")
     return _matrix_of("sparse.jacobian", fun, fun, pattern, argnums, lambda p: _jacobian_plan(p, mode))
 
@@ -196,7 +197,9 @@ def hessian_pattern(fun: Function, *args: Any, argnums: int = 0, **kwargs: Any) 
 
 def _check_argnums(name: str, argnums: Any) -> None:
     if not isinstance(argnums, INTEGERS) or isinstance(argnums, bool):
-        raise TypeError(f"{name} differentiates with respect to one argument, so argnums must be an int, but got {argnums!r}.")
+        raise TypeError(
+            f"{name} differentiates with respect to one argument, so argnums must be an int, but got {brief(argnums)}."
+        )
 
 
 class _Call:

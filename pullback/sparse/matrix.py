@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, as_array
+from pullback.core.brief import counted
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import register_node
@@ -48,7 +49,9 @@ class Pattern:
         rows, columns = np.asarray(rows, np.int64).reshape(-1), np.asarray(columns, np.int64).reshape(-1)
         height, width = shape
         if rows.shape != columns.shape:
-            raise ShapeError(f"A pattern takes as many rows as columns, but got {rows.size} and {columns.size} indices.")
+            raise ShapeError(
+                f"A pattern takes as many rows as columns, but got {rows.size} and {counted(columns.size, 'index')}."
+            )
         if rows.size and not (rows.min() >= 0 and rows.max() < height and columns.min() >= 0 and columns.max() < width):
             raise ShapeError(
                 f"A pattern of shape ({height}, {width}) was given indices outside of it: rows must be from 0 to {height - 1},"
@@ -140,7 +143,7 @@ class SparseMatrix:
         if self.data.type.shape != (self.pattern.count,) or not np.array_equal(rows, self.pattern.rows):
             raise ShapeError(
                 f"SparseMatrix takes a value for each entry, entries in order row by row and each once, but got data of type"
-                f" {self.data.type} for {rows.size} rows and {columns.size} columns."
+                f" {self.data.type} for {counted(rows.size, 'row')} and {counted(columns.size, 'column')}."
             )
         if not np.array_equal(columns, self.pattern.columns):
             raise ShapeError("SparseMatrix takes the entries of a row in the order of their columns, each once.")

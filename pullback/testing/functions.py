@@ -10,6 +10,7 @@ import numpy as np
 from pullback.api.functions import check_callable
 from pullback.api.tangents import check_tuples
 from pullback.core.array import Array, as_array
+from pullback.core.brief import brief
 from pullback.core.trees import flatten, unflatten
 from pullback.testing import checks
 from pullback.testing.values import Flat, random_like, wide
@@ -43,7 +44,7 @@ def check_gradients(
     """
     flat, leaves = _flat("check_gradients", f, args)
     if not isinstance(order, int) or isinstance(order, bool) or order < 1:
-        raise ValueError(f"check_gradients takes an order of at least 1, but got {order!r}.")
+        raise ValueError(f"check_gradients takes an order of at least 1, but got {brief(order)}.")
     _check_modes("check_gradients", modes)
     arrays = [as_array(wide(leaf)) for leaf in leaves]
     _check_gradients(flat, arrays, order, modes, rng or np.random.default_rng(0), "f")
@@ -67,7 +68,7 @@ def _check_gradients(
 
 def _check_modes(what: str, modes: Sequence[str]) -> None:
     if not isinstance(modes, (tuple, list)) or not all(mode in ("fwd", "rev") for mode in modes):
-        raise ValueError(f'{what} knows the modes "fwd" and "rev", but got {modes!r}.')
+        raise ValueError(f'{what} knows the modes "fwd" and "rev", but got {brief(modes)}.')
 
 
 def check_transforms(

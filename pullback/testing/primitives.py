@@ -12,6 +12,7 @@ import numpy as np
 
 import pullback.ops
 from pullback.core.array import Array, as_array
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import DtypeError, ProgramError
 from pullback.core.primitive import Primitive
@@ -75,7 +76,7 @@ def check_primitive(p: Primitive, *, dtypes: Sequence[Any] | None = None, rng: n
     """
     if not isinstance(p, Primitive):
         raise TypeError(
-            f"check_primitive takes a Primitive, but got {p!r}. For a function, use check_gradients or check_transforms."
+            f"check_primitive takes a Primitive, but got {brief(p)}. For a function, use check_gradients or check_transforms."
         )
     rng = rng or np.random.default_rng(0)
     if p.samples is None:
@@ -186,7 +187,7 @@ def _check_depends(
         flags = tuple([int(i == j) for j in range(len(args))])
         reached = p.depends(flags, **params)  # type: ignore[misc]
         if len(reached) != len(outs):
-            raise CheckFailure(f"{claim}: the depends rule says {reached!r} of {len(outs)} results.")
+            raise CheckFailure(f"{claim}: the depends rule says {brief(reached)} of {counted(len(outs), 'result')}.")
         if not is_inexact(type_of(arg).dtype):
             continue
         others = function(*args[:i], random_like(rng, arg), *args[i + 1 :])

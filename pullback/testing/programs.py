@@ -9,9 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pullback.api.applied import Apply, apply_transformations, transformations
-from pullback.api.functions import check_callable
+from pullback.api.functions import check_callable, check_flags
 from pullback.api.traced import xpr
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.primitive import Primitive
 from pullback.core.source import api_boundary, describe
@@ -21,6 +24,7 @@ from pullback.program.cost import cost, equation_cost, largest
 from pullback.program.equation import Equation, parts_of
 from pullback.program.printing import equation_text
 from pullback.program.program import Program
+from pullback.program.running import runs_of
 from pullback.testing.values import CheckFailure
 from pullback.transforms.simplify import simplify as simplified
 
@@ -79,11 +83,11 @@ def pattern_of(asked: Asked, known: Mapping[str, Any], what: str) -> Pattern:
     if isinstance(asked, Primitive):
         return Pattern(asked.name, frozenset([asked]))
     if not isinstance(asked, str):
-        raise TypeError(f"{what} takes names of primitives, such as 'dot_general', or Primitives, but got {asked!r}.")
+        raise TypeError(f"{what} takes names of primitives, such as 'dot_general', or Primitives, but got {brief(asked)}.")
     name, _, type = asked.strip().partition(" ")
     found = frozenset([one for one in known if one == name] or fnmatch.filter(known, name))
     if not found:
-        near = difflib.get_close_matches(name, known, 1)
+        near = difflib.get_close_matches(name, [*known, *(MEASURES if what in RELATIONS else ())], 1)
         cure = f" Did you mean {near[0]!r}?" if near else " pb.xpr(f, *args).show() shows those of a function."
         raise ValueError(
             f"{what}: there is no primitive {name!r}.{cure} One of your own, which the function need not have, is given as the"
@@ -192,19 +196,21 @@ def _applies(program: Program) -> str:
 def _asked(value: Any, what: str) -> list[Asked]:
     if isinstance(value, (str, Primitive)):
         return [value]
+    if isinstance(value, Mapping):
+        raise TypeError(f"{what} takes names of primitives, but got the dict {value!r}. Numbers of them are asked in exactly.")
     try:
         return list(value)
     except TypeError:
-        raise TypeError(f"{what} takes a name of a primitive, a Primitive, or several, but got {value!r}.") from None
+        raise TypeError(f"{what} takes a name of a primitive, a Primitive, or several, but got {brief(value)}.") from None
 
 
 def _bounds(value: Any, what: str) -> list[tuple[Asked, float]]:
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} takes a dict, as in {{'dot_general': 2, 'equations': 40}}, but got {value!r}.")
+        raise TypeError(f"{what} takes a dict, as in {{'dot_general': 2, 'equations': 40}}, but got {brief(value)}.")
     for name, bound in value.items():
-        if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not bound >= 0:
-            raise TypeError(f"{what}: the bound of {name!r} is {bound!r}, and must be a number that is not negative.")
-    return list(value.items())
+        if isinstance(bound, bool) or not isinstance(bound, (int, float, np.integer, np.floating)) or not bound >= 0:
+            raise TypeError(f"{what}: the bound of {name!r} is {brief(bound)}, and must be a number that is not negative.")
+    return [(name, bound.item() if isinstance(bound, np.generic) else bound) for name, bound in value.items()]
 
 
 RELATIONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
@@ -232,6 +238,20 @@ def _failures(
         if not holds(found, bound):
             says = f"it has {{}} {key.text}" if isinstance(key, Pattern) else WORDS[key]
             yield [f"{what}: {says.format(_number(found))}, not {words}{_number(bound)}.", *_evidence(program, key)]
+
+
+def _check_countable(program: Program, what: str, key: str) -> None:
+    """Refuse to bound what depends on how many steps a loop takes."""
+
+    def is_open(equation: Equation) -> bool:
+        return any([run.steps is None and getattr(cost(run.program), key, 0) for run in runs_of(equation)])
+
+    if loops := _shown(program, is_open):
+        lines = "".join([f"\n    {line}" for line in loops])
+        raise ValueError(
+            f"{what}: its {key} depend on how many steps a loop takes, which only running it tells:{lines}\nBound the number of"
+            " equations, or the loop's body by itself; pb.cost(..., measure=True) counts the steps of a run."
+        )
 
 
 def _number(value: float) -> str:
@@ -290,7 +310,7 @@ def assert_program(
         lacks: what it must not have, likewise.
         at_most: a dict of what is counted and the number: how many equations of a kind, given as above; or `"equations"`, how
             many in all; `"flops"`, `"transcendentals"` and `"bytes"`, what running it costs as `pb.cost` counts it: a loop as
-            many times as it has steps, if their number is known; `"largest"`, the bytes of the largest array.
+            many times as it has steps, and of branches the one that takes most; `"largest"`, the bytes of the largest array.
         at_least, exactly: likewise.
         apply: transformations of `f`, the first one first: `"grad,vmap"`. `args` are then those of the result.
         simplify: whether to look at what jit compiles, simplified: without what repeats what is there already.
@@ -300,7 +320,8 @@ def assert_program(
 
     Raises:
         CheckFailure: an AssertionError that has each claim that does not hold, with the equations and their lines.
-        ValueError: a primitive, type or transformation that there is not: a misspelled name is lacked by every Program.
+        ValueError: a primitive, type or transformation that there is not: a misspelled name is lacked by every Program; or a
+            bound of what depends on how many steps a loop takes, which only running it tells.
         TypeError: nothing is asked for, or an argument is of another kind.
 
     Example:
@@ -318,6 +339,7 @@ def assert_program(
         ...
     """
     check_callable(f, "assert_program")
+    check_flags("assert_program", simplify=simplify)
     names = [str(one) for one in transformations(apply)]
     if args is None:
         if not isinstance(f, Program):
@@ -326,7 +348,9 @@ def assert_program(
             )
         args = f.input_types
     if not isinstance(args, (tuple, list)):
-        raise TypeError(f"assert_program takes args as a tuple, such as (x,), but got one {type(args).__name__}: {args!r}.")
+        raise TypeError(
+            f"assert_program takes args as a tuple, such as (x,), but got one {type(args).__name__}: {brief(args)}."
+        )
     asked = [(what, _asked(value, what)) for what, value in (("contains", contains), ("lacks", lacks))]
     given = (("at_most", at_most), ("at_least", at_least), ("exactly", exactly))
     bounds = [(what, *row) for what, value in given if value is not None for row in _bounds(value, what)]
@@ -342,6 +366,9 @@ def assert_program(
     known = {**dict.fromkeys([one.name for one in _counts(program)]), **primitives()}
     wanted, unwanted = [[pattern_of(one, known, what) for one in found] for what, found in asked]
     rows = [(what, key if key in MEASURES else pattern_of(key, known, what), bound) for what, key, bound in bounds]
+    for what, key, _ in rows:
+        if isinstance(key, str):
+            _check_countable(program, what, key)
     failures = list(_failures(program, wanted, unwanted, rows))
     if failures:
         under = f" under {', '.join(names)}" if names else ""

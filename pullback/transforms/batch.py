@@ -15,7 +15,7 @@ from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.types import ArrayType
-from pullback.ops.broadcast import broadcast_in_dim
+from pullback.ops.broadcast import repeated
 from pullback.program.provenance import here
 
 NO_CONTEXT = contextlib.nullcontext()
@@ -127,13 +127,6 @@ class BatchTrace(AxisOwner):
         if isinstance(value, Tracer):
             value.note_batch(IN_FRONT)
         return Batched(self, value)
-
-
-def repeated(value: Any, size: int) -> Any:
-    """A batch of `size` elements that are all `value`."""
-    inner = type_of(value)
-    axes = tuple(range(1, inner.ndim + 1))
-    return broadcast_in_dim(value, shape=(size, *inner.shape), broadcast_dimensions=axes)
 
 
 def materialize(trace: BatchTrace, value: Any) -> Any:

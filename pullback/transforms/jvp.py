@@ -18,7 +18,7 @@ from pullback.core.zero import ZERO, instantiate
 from pullback.ops.collective import axis_index, over, pvary
 from pullback.ops.scaling import combine
 from pullback.ops.varying import BY_VARIATION, vary
-from pullback.transforms.stage import primal_after_all
+from pullback.transforms.stage import StagingTrace, primal_after_all, residual_before_tangents
 from pullback.transforms.transpose import closed_over
 
 
@@ -52,19 +52,25 @@ class JvpTrace(Trace):
         if (checks := current_mode().checks) is not None:
             checks.differentiates()
 
-    def by_rule(self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str) -> Any:
-        """What a rule returns; what it stages is said to be made by it."""
+    def by_rule(
+        self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str, tangents: Sequence[Any] = ()
+    ) -> Any:
+        """What a rule returns; what it stages is said to be made by it. Where it is given tangents beside values, only what
+        depends on them is a tangent."""
         recording = self.recording
         if recording is None:
             return rule()
         before = recording.enter(self.transformation, name, role, primitive)
         made = recording.made
+        start = len(recording.equations) if isinstance(recording, StagingTrace) else 0
         try:
             returned = rule()
         finally:
             recording.made = before
         if name in ("jvp", "linearize") and isinstance(returned, tuple) and len(returned) == 2:
             primal_after_all(returned[0], made)
+        if role == "tangent" and tangents and isinstance(recording, StagingTrace):
+            residual_before_tangents(recording, start, made, tangents)
         return returned
 
     def split(self, value: Any) -> tuple[Any, Any]:
@@ -152,7 +158,7 @@ class JvpTrace(Trace):
             if not primitive.symbolic_zeros:
                 tangents = [instantiate(t, type_of(x)) for t, x in zip(tangents, primals, strict=True)]
             rule = functools.partial(primitive.jvp, primals, tangents, **params)
-            return self.received(primitive, "jvp", primals, params, self.by_rule(primitive, rule, "jvp", self.role))
+            return self.received(primitive, "jvp", primals, params, self.by_rule(primitive, rule, "jvp", self.role, tangents))
         if primitive.linearize is not None:
             pushed = self.push_linearized(primitive, primals, tangents, params)
             if pushed is not NotImplemented:
@@ -175,7 +181,8 @@ class JvpTrace(Trace):
         out, push = linearized
         if self.told:
             tangents = self.carried(primitive, primals, tangents, out, params)
-        pushed = self.by_rule(primitive, lambda: push(*[t for t in tangents if t is not ZERO]), "linearize", "tangent")
+        moving = [t for t in tangents if t is not ZERO]
+        pushed = self.by_rule(primitive, functools.partial(push, *moving), "linearize", "tangent", moving)
         return self.received(primitive, "linearize", primals, params, (out, pushed))
 
     def received(self, primitive: Primitive, rule: str, primals: list[Any], params: dict[str, Any], returned: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.brief import counted
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import MissingRule
 from pullback.core.tracing import bind, ensure_compile_time_eval
@@ -135,8 +136,8 @@ def _refuse_if_large(equation: Equation, source: Dependence) -> None:
         raise MissingRule(
             f"The sparsity rule of primitive {equation.primitive.name!r} is missing, or cannot tell what depends on what"
             + (f", at {equation.source}" if equation.source is not None else "")
-            + f": {size} elements would have to be taken to depend on {columns} each. Give the derivative's pattern, or define"
-            f" the rule with @{equation.primitive.name}.def_sparsity."
+            + f": {counted(size, 'element')} would have to be taken to depend on {columns} each. Give the derivative's pattern,"
+            f" or define the rule with @{equation.primitive.name}.def_sparsity."
         )
 
 

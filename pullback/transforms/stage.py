@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from pullback.core.types import ArrayType
 from pullback.program.equation import Made, variable_of
 from pullback.program.interpret import run as replay
 from pullback.program.program import Atom, Equation, Literal, Program, Variable, axis_names
-from pullback.program.provenance import Recorder, without
+from pullback.program.provenance import Recorder, in_role, placed, without
 
-__all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "stage"]
+__all__ = ["Staged", "StagingTrace", "primal_after_all", "replay", "residual_before_tangents", "stage"]
 
 
 class Staged(Tracer):
@@ -121,7 +121,7 @@ class StagingTrace(Recorder):
         elif origin.__class__ is Equation:
             source = origin.source
         else:
-            source, origin = origin, None
+            source, origin = placed(origin)
         if primitive.multiple_results:
             outputs = tuple([variable_of(type) for type in result_type])
             equation = Equation(primitive, tuple(atoms), outputs, params, source, origin, self.made)
@@ -152,6 +152,29 @@ def primal_after_all(outs: Any, made: Made | None) -> None:
             out = getattr(out, "value", None) if hasattr(out, "value") else getattr(out, "primal", None)
         if out.__class__ is Staged and out.equation is not None and made is not None:
             out.equation.made = without(out.equation.made, made)
+
+
+def residual_before_tangents(trace: StagingTrace, start: int, made: Made, tangents: Sequence[Any]) -> None:
+    """Of the equations since number `start` that a rule made of values and tangents, those that depend on no tangent are what
+    the tangents need."""
+    reached: set[Atom] = {variable for tangent in tangents for variable in _staged_in(tangent)}
+    for equation in trace.equations[start:]:
+        flags = tuple([int(atom in reached) for atom in equation.inputs])
+        if any(flags):
+            depends = equation.primitive.depends
+            outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
+            reached.update([out for out, flag in zip(equation.outputs, outs, strict=True) if flag])
+        if reached.isdisjoint(equation.outputs):
+            equation.made = in_role(equation.made, made, "residual")
+
+
+def _staged_in(value: Any) -> Iterator[Variable]:
+    """The variables that a value, a batch or a dual number stands for."""
+    if value.__class__ is Staged:
+        yield value.variable
+    elif isinstance(value, Tracer):
+        for part in ("value", "primal", "tangent"):
+            yield from _staged_in(getattr(value, part, None))
 
 
 @ends_calls

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import linecache
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback import lax
 from pullback.analysis.costs import VIEWS, CostTable
+from pullback.analysis.tables import count, duration, size
 from pullback.program.cost import cost as cost_of
 
 X, W = pb.ArrayType((16, 8), "float32"), pb.ArrayType((8, 4), "float32")
@@ -304,6 +306,43 @@ def test_on_a_terminal() -> None:
     table = pb.cost(loss, W, X, backend=False)
     table.show(file=plain)
     assert plain.getvalue() == f"{table}\n"
+
+
+@pytest.mark.parametrize("width", [1, 20, 60, 80, 160, 300])
+def test_on_a_narrow_terminal_code_gives_way_and_figures_never_do(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    table = pb.cost(pb.grad(loss), W, X, backend=False).by("equation")
+    file = io.StringIO()
+    table.show(color=True, file=file)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).split("\n")
+    shown = [line.split() for line in lines if " = " in line]
+    (plain,) = table.tables()
+    figures = [" ".join([cell for cell, column in zip(row, plain.columns) if not column.code]).split() for row in plain.rows]
+    assert [row[: len(figure)] for row, figure in zip(shown, figures)] == figures
+    assert ("code" in " ".join(lines).split()) == (width >= 160)
+
+
+@pytest.mark.parametrize(
+    "number", [0.0, 0.5, 999.4, 999.7, 12_345.0, 99_999.5, 123_456.0, 999_499.0, 999_960.0, 1e6, 999.99e12, 1e20, 1e22]
+)
+def test_numbers_are_shown_to_three_digits(number: float) -> None:
+    letters = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+    for shown, read, unit in ((count(number), 1.0, ""), (size(number), 1.0, "B"), (duration(number / 1e6) or "0", 1e-6, "s")):
+        digits, _, suffix = shown.partition(" ")
+        prefix = suffix.removesuffix(unit)
+        scale = {"m": 1e-3, "u": 1e-6}.get(prefix, 1.0) if unit == "s" else letters.get(prefix, 1.0)
+        assert "e" not in shown and abs(float(digits.replace(",", "")) * scale - number * read) <= 0.005 * number * read
+
+
+def test_texts_of_wide_characters_are_aligned() -> None:
+    def f(x: Any) -> Any:
+        with pb.named_scope("层一"):
+            x = pnp.sin(x)
+        with pb.named_scope("layer"):
+            return pnp.cos(x)
+
+    lines = pb.cost(f, X, backend=False).by("scope").text().split("\n")[1:4]
+    assert [sum([2 if one in "层一" else 1 for one in line]) for line in lines] == [len(lines[0])] * 3
 
 
 def test_as_json() -> None:

@@ -92,6 +92,21 @@ def test_values_that_are_alike_are_one_row_with_their_number_and_bytes() -> None
     assert kept.title.startswith(f"kept for the backward pass: {len(table.residuals)} values, ")
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        looped,
+        lambda w, x: pnp.sum(lax.fori_loop(0, 4, lambda i, c: pnp.tanh(c @ w), x)),
+        lambda w, x: pnp.sum(lax.while_loop(lambda c: pnp.sum(c) < 9.0, lambda c: pnp.tanh(c @ w), x, max_steps=6)),
+        lambda w, x: pnp.sum(lax.scan(pb.checkpoint(lambda c, _: (pnp.tanh(c @ w), None)), x, length=5)[0]),
+        lambda w, x: pnp.sum(pb.jit(lambda w, x: pnp.tanh(pnp.tanh(x @ w) @ w))(w, x)),
+    ],
+)
+def test_what_is_kept_is_what_reverse_mode_saves_of_loops_too(f: Any) -> None:
+    kept = pb.memory(pb.grad(f, (0, 1)), W, X, backend=False).residuals
+    assert sorted([one.bytes for one in kept]) == sorted([one.bytes for one in pb.saved_residuals(f, W, X)])
+
+
 def test_without_a_backward_pass_nothing_is_kept() -> None:
     table = pb.memory(loss, W, X, backend=False)
     assert table.residuals == [] and "backward" not in table.text()

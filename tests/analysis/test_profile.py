@@ -18,6 +18,7 @@ from pullback.analysis.events import events_of
 from pullback.analysis.hlo import operations_of, type_bytes
 from pullback.analysis.measuring import Measured, Part
 from pullback.analysis.profile import Profile, Timing
+from pullback.analysis.tables import duration as in_words
 from pullback.engine.jaxlib import profile_data
 
 W = np.linspace(-1.0, 1.0, 40 * 40, dtype=np.float32).reshape(40, 40)
@@ -167,6 +168,18 @@ def test_arguments_stay_as_they_are_and_effects_happen_each_time() -> None:
     assert len(calls) >= 6
 
 
+def test_what_jit_runs_with_code_of_our_own_comes_first() -> None:
+    found = pb.profile(lambda x: x * 2.0 + 1.0, pnp.ones(8), runs=2)
+    title = found.text().split("\n")[0]
+    assert found.by_jit is not None and found.by("line").by_jit == found.by_jit
+    own, median, least = [in_words(one) for one in (found.by_jit.median, *found.total[::-1])]
+    assert title.endswith(
+        f": a call takes {own} as jit runs it, with code of pullback's own; with XLA's {median}, {least} at least"
+    )
+    large = pb.profile(lambda x: pnp.linalg.svd(x)[1], pnp.ones((40, 40)), runs=2)
+    assert large.by_jit is None and "pullback's own" not in large.text()
+
+
 def test_numbers_of_runs() -> None:
     assert pb.profile(loss, W, X).runs == 20
     assert pb.profile(loss, W, X, runs=1).runs == 1
@@ -311,7 +324,7 @@ def test_medians_and_shares() -> None:
         Part("c", "copy", (), 1.0, (0.0, 0.0, 0.0), 800.0),
         Part("d", "add", (10**9,), 1.0, (2.0, 2.0, 2.0), None),
     )
-    found = Profile(program, Timing(9.0, 10.0), Measured(parts, 3, False, ()), (), "operation")
+    found = Profile(program, Timing(9.0, 10.0), None, Measured(parts, 3, False, ()), (), "operation")
     rows = {row.name: row for row in found.rows}
     assert [row.name for row in found.rows] == ["b", "a", "d", "c"]
     assert (rows["a"].min, rows["a"].median, rows["a"].share, rows["a"].times) == (1.0, 2.0, 0.2, 2.0)
@@ -330,6 +343,6 @@ def test_what_xla_merged_of_two_lines_names_both() -> None:
     program = pb.xpr(f, pb.ArrayType((100,)))
     first, second = program.equations
     part = Part("a", "fusion", (first.id, second.id), 1.0, (1.0,), None)
-    (table,) = Profile(program, Timing(1.0, 1.0), Measured((part,), 1, False, ()), (), "operation").tables()
+    (table,) = Profile(program, Timing(1.0, 1.0), None, Measured((part,), 1, False, ()), (), "operation").tables()
     lines = [one.source.line for one in (first, second)]
     assert [re.findall(r"test_profile\.py:(\d+)", cell) for cell in table.rows[0] if ".py:" in cell] == [[*map(str, lines)]]

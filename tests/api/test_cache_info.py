@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -141,6 +142,90 @@ def test_a_static_value_is_told_by_its_name() -> None:
     assert last(jitted).nearest == "(x: ~f32[], n=3)"
 
 
+@dataclasses.dataclass(frozen=True)
+class Config:
+    width: int
+    activation: Any
+
+
+@dataclasses.dataclass
+class WithHash:
+    sizes: list[int]
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.sizes))
+
+
+class Pair(NamedTuple):
+    one: int
+    two: float
+
+
+class Text(str):
+    __slots__ = ()
+
+
+STATICS: dict[str, tuple[Any, Any, str]] = {
+    "a dataclass": (Config(2, "relu"), Config(2, Config(3, 0.5)), "was {}, is now {}"),
+    "one with its own hash": (WithHash([1]), WithHash([2]), "was {}, is now {}"),
+    "a NumPy number": (2, np.int64(3), "was {}, is now {}"),
+    "NumPy numbers": (np.float32(1.5), np.float32(2.5), "was {}, is now {}"),
+    "a date": (np.datetime64("2020-01-01"), np.datetime64("2021-01-01"), "was {}, is now {}"),
+    "complex numbers": (1 + 2j, 2j, "was {}, is now {}"),
+    "slices": (slice(0, 2), slice(0, 2.5), "was {}, is now {}"),
+    "sets": (frozenset({1}), frozenset(), "was {}, is now {}"),
+    "tuples": ((1,), (), "was {}, is now {}"),
+    "tuples with names": (Pair(1, 2.0), Pair(1, 3.0), "was Pair(1, 2.0), is now Pair(1, 3.0)"),
+    "another class": (Text("a"), "a", "was 'a' of class Text, is now one of class str"),
+    "True for 1": (1, True, "was {}, is now {}"),
+    "zeros": (0.0, -0.0, "was {}, is now {}"),
+}
+
+
+@pytest.mark.parametrize("kind", STATICS)
+def test_static_values_are_shown_as_users_write_them(kind: str) -> None:
+    one, other, says = STATICS[kind]
+    jitted = pb.jit(lambda x, n: x, static_argnums=1)
+    jitted.trace(1.0, one)
+    jitted.trace(1.0, other)
+    (change,) = last(jitted).differences
+    assert change.text == f"static argument n: {says.format(repr(one), repr(other))}"
+
+
+def test_calls_that_left_no_signature_are_compared_with_too() -> None:
+    @pb.jit
+    def refusing(x: Any) -> Any:
+        if x.shape == (3,):
+            raise ValueError("not today")
+        return x
+
+    with pytest.raises(ValueError, match="not today"):
+        refusing(pnp.ones(3))
+    refusing(pnp.ones(4))
+    assert last(refusing).reason == history.UNLIKE
+    assert [change.text for change in last(refusing).differences] == ["argument x: was f32[3], is now f32[4]"]
+
+
+def test_what_has_been_forgotten_is_not_said_to_be_new() -> None:
+    jitted = pb.jit(lambda x, n: x, static_argnums=1)
+    jitted._signatures.limit, jitted._signatures.on_full = 8, None
+    for n in range(history.MAX_MISSES + 1):
+        jitted.trace(1.0, n)
+    assert last(jitted).reason == history.UNLIKE
+    jitted.trace(1.0, 0)  # neither its signature is kept, nor its miss remembered
+    assert last(jitted).reason == history.UNKNOWN
+
+
+def test_a_block_like_another_is_told_as_another() -> None:
+    jitted = pb.jit(lambda x: x + 1.0)
+    for _ in range(2):
+        with pb.checking(leaks="warn"):
+            jitted(1.0)
+    assert last(jitted).differences[0].text == (
+        "the mode: pb.checking was <leaks='warn'>, is now another block of <leaks='warn'>"
+    )
+
+
 def test_a_mode_is_told_in_the_words_that_users_write() -> None:
     jitted = pb.jit(lambda x: x + 1)
     jitted(pnp.ones(3))
@@ -153,10 +238,13 @@ def test_a_mode_is_told_in_the_words_that_users_write() -> None:
 
 
 def test_which_arguments_are_refs_is_told() -> None:
-    jitted = pb.jit(lambda x: x[...])
-    jitted(pnp.ones(3))
-    jitted(pb.new_ref(pnp.ones(3)))
-    assert [change.kind for change in last(jitted).differences] == ["refs"]
+    jitted = pb.jit(lambda x, p: x)
+    jitted(1.0, {"w": pnp.ones(3), "b": pb.new_ref(pnp.ones(3))})
+    jitted(1.0, {"w": pb.new_ref(pnp.ones(3)), "b": pnp.ones(3)})
+    assert last(jitted).differences == (
+        ("refs", "p['b']", "argument p['b']: was a Ref, and is now an array"),
+        ("refs", "p['w']", "argument p['w']: is now a Ref, and was an array"),
+    )
 
 
 def test_the_nearest_signature_differs_least_and_is_the_last_of_several() -> None:

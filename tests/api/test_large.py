@@ -92,6 +92,22 @@ MANY = {  # the function, the number of equations, who made most of them and how
 }
 
 
+def several_lines(x: Any) -> Any:
+    for _ in range(60):
+        x = x * 0.5
+        x = pnp.sin(x)
+        x = x + 1.0
+        x = step(x)
+        x = pnp.cos(x) * 2.0 + x
+    return x
+
+
+def test_a_loop_of_several_lines_is_named_by_all_that_it_makes() -> None:
+    (note,) = noted(pb.xpr, several_lines, 1.0)
+    assert "has 540 equations. 180 of them were made at" in note and line_of(several_lines, "pnp.cos") in note
+    assert "That line is in a Python loop, which is recorded pass after pass, 540 equations in all." in note
+
+
 @pytest.fixture(autouse=True)
 def many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "MANY", 250)

@@ -88,11 +88,11 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "value_and_grad needs real floating-point outputs": lambda: pb.value_and_grad(lambda x: 1)(X),
     "hvp needs a function with a 0-d output": lambda: pb.hvp(lambda x: x, (X,), (X,)),
     "hvp needs a function with one 0-d output": lambda: pb.hvp(lambda x: (x, x), (X,), (X,)),
-    "hvp got 1 primals but 2 tangents": lambda: pb.hvp(product, (X,), (X, X)),
+    "hvp takes as many tangents as primals, but got 2 for 1": lambda: pb.hvp(product, (X,), (X, X)),
     "hvp takes tangents like the primals, but tangents[0] is a tuple where primals[0] has a leaf.": lambda: pb.hvp(
         product, (X,), ((X, X),)
     ),
-    "linearize got 1 primals but 2 tangents": lambda: pb.linearize(product, X)[1](X, X),
+    "linearize takes as many tangents as primals, but got 2 for 1": lambda: pb.linearize(product, X)[1](X, X),
     "linearize takes tangents like the primals, but tangents[0] is a tuple where primals[0] has a leaf.": lambda: pb.linearize(
         product, X
     )[1]((X, X)),

@@ -173,9 +173,11 @@ def test_integers_and_parts_without_a_derivative_may_be_none() -> None:
 
 def test_leaves_that_are_too_few_or_too_many() -> None:
     structure = pb.tree.structure(PARAMETERS)
-    with pytest.raises(StructureError, match=r"(?m)32 leaves, but got 31: there is none for tree\['layer7'\]\['w'\]\.$"):
+    with pytest.raises(
+        StructureError, match=r"(?m)of which there are 32, but got 31: there is none for tree\['layer7'\]\['w'\]\.$"
+    ):
         pb.tree.unflatten(structure, range(31))
-    with pytest.raises(StructureError, match=r"(?m)32 leaves, but got 33\.$"):
+    with pytest.raises(StructureError, match=r"(?m)of which there are 32, but got 33\.$"):
         pb.tree.unflatten(structure, range(33))
 
 

@@ -84,6 +84,11 @@ WRONG = [
     (["model.py:loss", "f32[3,4]", "f32[5,3]", "--out", "no/such/place.html", "--no-compile"], "cannot be written"),
     (["model.py:loss", "f32[3,4]", "f32[5,3]", "--watch", "--out", "page.html"], "--watch serves a page"),
     (["model.py:loss", "f32[3,4]", "f32[5,3]", "--port", "8000"], "--port goes with --watch"),
+    (
+        ["model.py:loss", "f32[3,4]", "f32[5,3]", "--watch", "--port", "70000"],
+        "--port takes a number from 1 to 65535, not 70000",
+    ),
+    (["model.py:loss", "f32[3,4]", "f32[5,3]", "--watch", "--port", "-1"], "--port takes a number from 1 to 65535, not -1"),
     (["model.py:loss", "f32[3,4]", "f32[5,7]"], "ShapeError"),
 ]
 
@@ -106,3 +111,21 @@ def test_a_watched_file_that_fails_says_why(model: Path, monkeypatch: pytest.Mon
     assert main(["explore", "model.py:broken", "f32[3]", "--watch"]) == 0
     with pytest.raises(RuntimeError, match="not today"):
         made[0]()
+
+
+def test_a_neighbour_that_fails_is_watched_too(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in no list of modules, since it was never imported as a whole."""
+    made: list[Any] = []
+    monkeypatch.setattr("pullback.cli.explore.watch", lambda make, files, report, port: made.append((make, files)))
+    (model / "watched_model.py").write_text("from watched_neighbour import by\n\ndef scaled(x):\n    return x * by\n")
+    neighbour = model / "watched_neighbour.py"
+    assert main(["explore", "watched_model.py:scaled", "f32[3]", "--watch", "--no-compile"]) == WELL
+    [(make, files)] = made
+    for text, error in (("by = = 2.0\n", SyntaxError), ("by = 1 / 0\n", ZeroDivisionError)):
+        neighbour.write_text(text)
+        with pytest.raises(error):
+            make()
+        assert sorted([Path(file).name for file in files()]) == ["watched_model.py", "watched_neighbour.py"]
+        neighbour.unlink()
+    neighbour.write_text("by = 2.0\n")
+    assert "x * by" in make()

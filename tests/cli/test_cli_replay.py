@@ -67,7 +67,7 @@ PRINTED: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
     "argnums": (
         (*ONE, "--apply", "grad", "--argnums", "(0,1)", "--values", "ones"),
         "",
-        ["mul k b", "mul l a", "f32[3]:cpu(0), [0.29"],
+        ["mul l b", "mul l a", "f32[3]:cpu(0), [0.29"],
     ),
     "a batch": (
         ("model.py:loss", "f32[3]", "f32[4,3]", "--apply", "vmap", "--in-axes", "(None, 0)"),

@@ -761,7 +761,7 @@ def test_defjvps_takes_a_rule_for_each_argument():
     assert [float(g) for g in pb.grad(f, (0, 1))(2.0, 3.0)] == [300.0, 0.0]
     assert float(pb.jvp(f, (2.0, 3.0), (1.0, 1.0))[1]) == 300.0
     f.defjvps(lambda t, out, x, y: t)
-    with pytest.raises(StructureError, match="1 rules with defjvps, but is called with 2"):
+    with pytest.raises(StructureError, match="1 rule with defjvps, but is called with 2"):
         pb.grad(f)(2.0, 3.0)
     with pytest.raises(TypeError, match="nondiff_argnums"):
         pb.custom_jvp(lambda x, y: x, nondiff_argnums=0).defjvps(None)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import linecache
 import re
 
+import numpy as np
 import pytest
 from messages import Message, messages
+from rendered import Reader, faults
+
+import pullback as pb
+from pullback.core import source
+from pullback.core.brief import brief
+from pullback.core.source import PACKAGE
 
 MESSAGES = messages()
 
@@ -145,3 +154,92 @@ def test_what_asks_for_something_says_what_came() -> None:
 def test_the_place_in_the_users_program_comes_last() -> None:
     for message in MESSAGES:
         assert not re.search(r"\{at_user_line\(\)\}(?! \||\{|$)", message.text), str(message)
+
+
+# ---- what is put into messages ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("cubic", "'cubic'"),
+        (None, "None"),
+        (2.5, "2.5"),
+        (np.float32(2.5), repr(np.float32(2.5))),
+        (object(), "<object object>"),
+        (re.sub, "<function sub>"),
+        (int, "the class int"),
+        (np.zeros((2, 3)), "a NumPy array of shape (2, 3) and dtype float64"),
+        (pb.numpy.zeros((2, 3)), "f32[2,3]"),
+        ((1,), "(1,)"),
+        ([object(), {"x": pb.numpy.zeros(2)}], "[<object object>, {'x': f32[2]}]"),
+        (list(range(100)), "[0, 1, 2, 3, 4, 5, 6, 7, ...]"),
+        ("x" * 100, f"'{'x' * 76}..."),
+    ],
+)
+def test_values_are_shown_in_brief(value: object, shown: str) -> None:
+    assert brief(value) == shown and len(shown) <= 80
+
+
+def test_a_traced_value_is_shown_by_its_type() -> None:
+    shown = []
+    pb.jit(lambda x: shown.append(brief([x])))(pb.numpy.ones(3))
+    assert shown == ["[f32[3]]"]
+
+
+# ---- the reader of messages that are raised ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (f"sum takes numbers, but got {object()}.", "an address in memory"),
+        ("f returned Traced<f32[3]>.", "a traced value"),
+        ("It takes ints, not <class 'str'>.", "a class"),
+        (f"It failed. At {PACKAGE}api/jit.py:3 (jit).", "a file of pullback's"),
+        ("two\nlines", "more than one line"),
+        ("a  hole", "a doubled space"),
+        ("It failed.. Try again.", "a doubled or displaced mark"),
+        ("It failed . Try again.", "a doubled or displaced mark"),
+        ("argument '' is missing", "an empty hole"),
+        ("It was given 1 axes.", "one of several"),
+        ("Got 1 batch indices.", "one of several"),
+        ("a dear operation", "a word"),
+        ("x" * 900, "900 characters"),
+        (f"It failed. At {__file__}:1 (<module>): x = 3.", "not what the message quotes"),
+    ],
+    ids=itertools.count(),
+)
+def test_the_reader_of_raised_messages_finds(text: str, rule: str) -> None:
+    found = [*faults(ValueError(text))]
+    assert len(found) == 1 and rule in found[0], found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x, y, ... are arrays. argument 1 has 1 axis, and argument 1 takes 1.",
+        "'a  b' is no name; those are 'x', ... .",
+        f"It failed. At {__file__}:1 (<module>): {linecache.getline(__file__, 1).strip()}.",
+    ],
+)
+def test_the_reader_of_raised_messages_lets_pass(text: str) -> None:
+    assert [*faults(ValueError(text))] == []
+
+
+def test_the_reader_reads_what_leaves_pullback_once_and_says_what_python_raised_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = Reader()
+    reader.show = lambda error, shown: None  # and not the reader of this suite
+    monkeypatch.setattr(source, "_show", reader)
+    with pytest.raises(pb.errors.ShapeError):
+        pb.jit(pb.vmap(lambda x: x @ x))(pb.numpy.ones((2, 3, 4)))
+    assert reader.take() == []
+    namespace = {"boundary": source.api_boundary}
+    code = compile("\n\n@boundary\ndef f():\n    return 1 / 0\n", source.__file__, "exec")
+    exec(code, namespace)
+    with pytest.raises(ZeroDivisionError):
+        namespace["f"]()
+    (found,) = reader.take()
+    assert "raised by Python inside pullback" in found and reader.take() == []

@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib
+import io
 import os
 import subprocess
 import sys
@@ -429,3 +430,48 @@ def test_what_has_no_name_is_called_after_what_is_inside_it_or_its_class() -> No
     things = [Layer(), functools.partial(pnp.multiply, 2.0), functools.partial(Layer()), Endless()]
     names = [source.name_of(one) for one in things]
     assert names == ["Layer", "multiply", "Layer", "Endless"] and source.name_of(Layer(), "loop") == "loop"
+
+
+def test_tables_pages_and_the_debugger_call_a_file_alike(tmp_path, monkeypatch):
+    (tmp_path / "models").mkdir()
+    file = tmp_path / "models" / "small.py"
+    file.write_text("def f(x):\n    return x * 2.0\n")
+    space = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    x = pnp.ones(3)
+
+    def names():
+        yield pb.cost(space["f"], x, backend=False).rows[0].name
+        yield str(pb.replay(space["f"], x)).split("\n")[1].split()[-1]
+        yield pb.memory(space["f"], x, backend=False).text().split("in mul at ")[1].split(": ")[0]
+        with pytest.raises(ValueError) as caught:
+            pb.replay(space["f"], x, stop_at=99)
+        yield str(caught.value).split("come from ")[1].removesuffix(".")
+        yield f"{pb.explore(space['f'], x, compile=False).data['file']}:2"
+
+    for folder, shown in ((tmp_path, "models/small.py:2"), (tmp_path / "models", "small.py:2"), ("/", None)):
+        monkeypatch.chdir(folder)
+        assert set(names()) == {shown if shown is not None else f"{str(file)[1:]}:2"}
+    monkeypatch.chdir(os.path.dirname(np.__file__))
+    assert set(names()) == {"small.py:2"}
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        lambda file: pb.xpr(lambda x: x * 2.0, pb.ArrayType((3,))).show(file=file),
+        lambda file: pb.explore(lambda x: x * 2.0, 1.0, compile=False).show("base", file=file),
+        lambda file: pb.program_diff(lambda x: x * 2.0, lambda x: x * 3.0, 1.0).show(file=file),
+        lambda file: pb.cost(lambda x: x * 2.0, 1.0, backend=False).show(file=file),
+    ],
+)
+def test_colours_are_for_terminals_unless_no_color_is_set(show, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for variable, file, colored in (("", Terminal(), True), ("1", Terminal(), False), ("", io.StringIO(), False)):
+        monkeypatch.setenv("NO_COLOR", variable)
+        show(file)
+        assert ("\x1b[" in file.getvalue()) == colored

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import threading
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import pytest
 import pullback as pb
 from pullback import numpy as pnp
 from pullback.core.modes import current_mode
+from pullback.core.source import user_source
 from pullback.core.tracing import innermost_staging
 from pullback.diagnose.checks import ERRORS
 from pullback.random.keys import used_keys
@@ -342,7 +344,13 @@ WRONG = {
     "a number": ({"nan": 1}, ValueError, "checking takes nan=True, False, None, 'warn' or 'error', not 1"),
     "bytes": ({"constant_bytes": -1}, ValueError, "checking takes constant_bytes as a number that is not negative, not -1"),
     "float": ({"constant_bytes": 1.5}, ValueError, "constant_bytes as a number that is not negative, not 1.5"),
-    "unknown": ({"purty": True}, TypeError, "purty"),
+    "unknown": (
+        {"purty": True},
+        TypeError,
+        "checking takes no option 'purty'. Did you mean purity? It takes purity, constants, keys",
+    ),
+    "plural": ({"nans": True}, TypeError, "checking takes no option 'nans'. Did you mean nan?"),
+    "unlike any": ({"speed": True}, TypeError, "checking takes no option 'speed'. It takes purity, constants, keys"),
 }
 
 
@@ -509,7 +517,7 @@ def raising(x: Any) -> Any:
 IMPURE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a counter": (lambda x: x * float(count()), "mul: 1.0 (~f32[]) in the first trace, and 2.0 (~f32[]) in the second"),
     "np.random": (lambda x: x + np.random.normal(size=3), "an array of f64[3] that it closes over has other elements"),
-    "a growing list": (lambda x: sum([x] * count(), start=x), "the first trace has 1 equations, the second 2: add"),
+    "a growing list": (lambda x: sum([x] * count(), start=x), "the first trace has 1 equation, the second 2: add"),
     "another structure": (lambda x: [x] * count(), "the first trace returned"),
     "a parameter": (lambda x: pnp.sum(x * ROWS, axis=count() % 2), "reduce_sum, axes: 1 in the first trace, and 0"),
     "another operation": (lambda x: pnp.sin(x) if count() == 1 else pnp.cos(x), "sin: in the second trace it is cos"),
@@ -547,19 +555,73 @@ def test_an_error_of_the_second_trace_is_the_cause() -> None:
     assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_deep_nests_are_traced_a_number_of_times_that_grows_with_their_depth() -> None:
+def nest(inside: Callable[..., Any], depth: int, traces: list[int]) -> Callable[[Any], Any]:
+    """A function that counts its traces, of which each calls the next in a loop, or whatever `inside` is."""
+
+    def f(x: Any) -> Any:
+        traces[0] += 1
+        return x * 2.0 if not depth else inside(nest(inside, depth - 1, traces), x)
+
+    return f
+
+
+def test_what_is_traced_with_what_is_around_it_is_compared_with_that() -> None:
     traces = [0]
-
-    def nested(depth: int) -> Callable[[Any], Any]:
-        def f(x: Any) -> Any:
-            traces[0] += 1
-            return x * 2.0 if not depth else pb.lax.fori_loop(0, 2, lambda i, c: nested(depth - 1)(c), x)
-
-        return f
-
     with pb.checking(purity="error"):
-        pb.jit(nested(6))(pnp.array(1.0))
+        pb.jit(nest(lambda f, x: pb.lax.fori_loop(0, 2, lambda i, c: f(c), x), 6, traces))(pnp.array(1.0))
+    assert traces[0] == 2 * 7
+    traces[0] = 0
+    with pb.checking(purity="error"):
+        pb.jit(nest(lambda f, x: pb.jit(f)(x), 6, traces))(pnp.array(1.0))
     assert traces[0] < 7 * 8  # and not 2**7
+
+
+def test_state_that_a_function_makes_for_its_own_loops_is_no_impurity() -> None:
+    def f(x: Any) -> Any:
+        names = iter(range(9))  # as a network's scope counts the keys that it has given
+        x = pb.lax.fori_loop(0, 2, lambda i, c: c * float(next(names)), x)
+        return pb.checkpoint(lambda x: x + float(next(names)))(x)
+
+    assert told(pb.jit(f), pnp.array(1.5), purity="warn") == []
+    assert len(told(f, pnp.array(1.5), purity="warn")) == 2  # alone, each is what it depends on
+
+
+def test_what_jit_keeps_is_compared_by_itself() -> None:
+    _calls.clear()
+
+    @pb.jit
+    def inner(x: Any) -> Any:
+        return x * float(count())
+
+    (message,) = told(pb.jit(lambda x: inner(x)), pnp.array(1.5), purity="warn")
+    assert re.match(r"jit of \S+inner ", message)
+
+
+def test_who_called_a_function_is_no_impurity() -> None:
+    def f(x: Any) -> Any:
+        stack = traceback.format_stack()
+        return pb.pure_callback(lambda value: (stack, value)[1], pb.ArrayType((), "float32"), x)
+
+    assert told(pb.jit(f), pnp.array(1.5), purity="warn") == []
+
+
+class Placed:
+    """What a callback may hold: a place in the program, which says nothing of what is computed."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __call__(self, value: Any) -> Any:
+        return value
+
+
+def test_where_a_function_was_is_no_impurity() -> None:
+    def f(x: Any) -> Any:
+        place = (user_source(), user_source(2))[count() % 2]
+        return pb.pure_callback(Placed(place), pb.ArrayType((), "float32"), x)
+
+    _calls.clear()
+    assert told(pb.jit(f), pnp.array(1.5), purity="warn") == []
 
 
 # ---- constants, unused arguments, widening ------------------------------------------------------------------------------
@@ -580,6 +642,10 @@ def test_constants_are_told_with_their_bytes_and_lines() -> None:
 def test_numbers_that_a_function_closes_over_are_no_constants() -> None:
     three = pnp.array(3.0)
     assert told(pb.jit(lambda x: x * three), 1.0, constants="warn", constant_bytes=0) == []
+
+
+def write(ref: Any, value: Any) -> None:
+    ref[...] = value
 
 
 UNUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str | None]] = {
@@ -604,6 +670,13 @@ UNUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], str | None]] = {
     "grad by another argument": (pb.grad(lambda x, y: x * 2.0), (1.0, 2.0), None),
     "nothing": (pb.jit(lambda: 1.0), (), None),
     "an empty tree": (pb.jit(lambda x, t: x), (1.0, ()), None),
+    "its shape alone": (
+        pb.jit(lambda x: pnp.zeros_like(x)),
+        (1.0,),
+        "does not depend on the value of argument x. Leave it out; or,",
+    ),
+    "a Ref that is written": (pb.jit(lambda ref, x: (write(ref, x), x)[1]), (pb.new_ref(0.0), 1.0), None),
+    "a Ref that is read": (pb.jit(lambda ref, x: ref[...] + x), (pb.new_ref(0.0), 1.0), None),
 }
 
 
@@ -635,6 +708,7 @@ WIDENING: dict[str, tuple[Callable[[], Any], str | None]] = {
     "a mean": (lambda: pnp.mean(i32), None),
     "by hand": (lambda: f32 * f16.astype("float32"), None),
     "inside ours": (lambda: pnp.percentile(i32, 50.0), None),
+    "a question": (lambda: pnp.result_type(f32, f16), None),
 }
 
 
@@ -644,6 +718,29 @@ def test_widening_is_told_of_what_the_user_mixes(which: str) -> None:
     for _ in range(2):  # a fast path would know the second
         found = told(lambda: (function(), function()), widening="warn")
         assert (len(found) == 2 and all([says in one for one in found])) if says is not None else found == []
+
+
+RANKS: dict[str, tuple[Callable[[], Any], str | None]] = {
+    "arithmetic": (lambda: ROWS * ROW, "mul broadcasts shapes (3, 3) and (3,)"),
+    "a choice": (lambda: pnp.where(flags, ROWS, 0.0), "where broadcasts shapes (3,) and (3, 3)"),
+    "a choice of three ranks": (
+        lambda: pnp.where(ROWS[None] > 0, ROWS, ROW),
+        "where broadcasts shapes (1, 3, 3) and (3, 3) and (3,)",
+    ),
+    "a choice of numbers": (lambda: pnp.where(ROWS > 0, 1.0, 0.0), None),
+    "a choice by hand": (lambda: pnp.where(flags[:, None], ROWS, 0.0), None),
+    "a choice of one": (lambda: pnp.where(True, ROWS, 0.0), None),
+    "a product": (lambda: ROWS @ ROW, None),
+    "a number": (lambda: ROWS * 2.0, None),
+    "inside ours": (lambda: pnp.average(ROWS, axis=0, weights=ROW), None),
+}
+
+
+@pytest.mark.parametrize("which", RANKS)
+def test_rank_promotion_is_told_of_what_the_user_broadcasts(which: str) -> None:
+    function, says = RANKS[which]
+    found = told(function, rank_promotion="warn")
+    assert len(found) == (says is not None) and all([says is not None and says in one for one in found])
 
 
 # ---- NaN and infinity ---------------------------------------------------------------------------------------------------

@@ -148,6 +148,24 @@ def test_it_stops_where_a_nan_is_made() -> None:
     assert "NaN is made" not in text and "-> z = y - 1.0" in text
 
 
+def test_where_nan_is_asked_for_it_does_not_stop_at_what_is_caught() -> None:
+    def function(x: Any) -> Any:
+        y = x * 10.0
+        return pnp.log(x) + y
+
+    said = session("p y\nc\n", function, (-1.0,), stop_at="nan", limits=(-1.0, 1.0))
+    assert said.count("return pnp.log(x) + y") == 2 and "outside" not in said and "-10.0" in said
+    said = session("c\n" * 4, function, (-1.0,), stop_at="caught", limits=(-1.0, 1.0))
+    assert "NaN is made" not in said and said.count("outside -1.0 .. 1.0") == 3
+
+
+def test_the_arguments_of_a_function_are_shown() -> None:
+    said = session("args\nu\na\nc\n", stop_at=line("z = h @ w"))
+    assert "w = [[0.5 0.5]" in said and "h = [1. 2.]" in said and "x = [1. 2.]" in said
+    said = session("a\nc\n", lambda *xs: pnp.sin(xs[0]), (1.0,), stop_at=line("lambda *xs: pnp.sin"))
+    assert "none that is known" in said
+
+
 def test_a_line_of_a_caller_stops_once_for_all_that_it_calls() -> None:
     text = session("p h\nc\n", stop_at=line("h = layer(w, x)"))
     assert text.count("this line has run") == 1 and "dot_general" in text and "tanh" in text

@@ -309,6 +309,10 @@ WRONG: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "tolerance": ({"tolerance": -1.0}, TypeError, "0 or more"),
     "a line without operations": ({"stop_at": 1}, ValueError, "no operation comes from line 1.*test_replay.py"),
     "no line": ({"stop_at": "model.py"}, ValueError, '"model.py:12"'),
+    "no lines": ({"stop_at": []}, ValueError, "names no line"),
+    "nothing is caught": ({"stop_at": "caught"}, ValueError, "watch=... or limits=..."),
+    "tolerance of nothing": ({"tolerance": 0.1}, ValueError, "compare=True"),
+    "debugger for nothing": ({"debugger": print}, ValueError, "stop_at=..."),
     "another thing": ({"stop_at": 1.5}, TypeError, "a line's number"),
     "no transformation": ({"apply": "gard"}, ValueError, "Did you mean 'grad'"),
 }

@@ -26,7 +26,10 @@ FLAGS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-dev-shm-usage",
     "--disable-background-networking", "--disable-extensions", "--mute-audio", "--remote-debugging-port=0",
 ]  # fmt: skip
-CODES = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+CODES = {
+    "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36,
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
+}  # fmt: skip
 READY = "window.explorer && window.explorer.ready && document.readyState === 'complete'"
 # What the browser answers where the page that was asked has been left for another one.
 LEFT = ("Inspected target navigated", "Execution context was destroyed", "Promise was collected", "Cannot find context")

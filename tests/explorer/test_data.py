@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from test_stages import CASES, W, X, layered, plain
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback.api.applied import apply_transformations
 from pullback.explorer.checked import check_page
 from pullback.explorer.explorer import equations_of
 from pullback.program.cost import cost
@@ -148,7 +150,7 @@ BATCHES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         lambda x: x * 2.0,
         (X,),
         "vmap(axis_size=3, in_axes=None)",
-        "As many FLOPs for 3 batch elements; 2 of 2 equations do not depend",
+        "As many FLOPs for 3 batch elements; 1 of 2 equations does not depend",
     ),
     "a sum over the batch": (  # which has no batch axis, nor has what is made of it
         lambda x: pnp.sin(pb.lax.psum(x, "i")),
@@ -218,6 +220,10 @@ WRONG = [
     ((plain, X), {"compile": "no"}, TypeError, "compile"),
     ((plain, X), {"title": 3}, TypeError, "title must be a string"),
     ((lambda x: x, X), {"apply": "grad"}, pb.errors.GradientError, "0-d output"),
+    ((lambda x: x, "f32[3,4]"), {}, pb.errors.LeafError, r"x is the text 'f32\[3,4\]'.*pb.ArrayType\(\(3, 4\), 'float32'\)"),
+    ((lambda x: x, {"w": "i32[]"}), {}, pb.errors.LeafError, r"x\['w'\] is the text.*pb.ArrayType\(\(\), 'int32'\)"),
+    ((lambda x: x, X), {"apply": "grad(argnums=1)"}, pb.errors.GradientError, "there is no argument 1"),
+    ((lambda x: x, X), {"apply": "grad(argnums='x')"}, TypeError, "argnums must be an int"),
 ]
 
 
@@ -240,3 +246,150 @@ def test_the_memory_of_donated_arguments_is_taken():
     assert not any(
         "donated" in row for stage in pb.explore(step, X, X, apply="jit", compile=False).data["stages"] for row in stage["rows"]
     )
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_the_garbage_collector_is_as_it_was(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waits while rows are made; whether they are made, or an exception ends that."""
+    during = []
+
+    def failing(*args: Any) -> Any:
+        during.append(gc.isenabled())
+        raise RuntimeError("stopped")
+
+    if not runs:
+        gc.disable()
+    try:
+        pb.explore(lambda x: x * x, 1.0, compile=False)
+        after = [gc.isenabled()]
+        monkeypatch.setattr("pullback.explorer.explorer.add_stage", failing)
+        with pytest.raises(RuntimeError, match="stopped"):
+            pb.explore(lambda x: x * x, 1.0, compile=False)
+        after.append(gc.isenabled())
+    finally:
+        gc.enable()
+    assert during == [False] and after == [runs, runs]
+
+
+def doubled(transformed):
+    """A transformation of one's own."""
+    return lambda *args: transformed(*args) * 2.0  # of what it returns
+
+
+def test_what_a_transformation_does_by_itself_is_of_no_line():
+    """The weak gradient is made of a strong one, where the transformed function is called: which is here, by the explorer."""
+
+    def square(x):
+        return pnp.sum(x * x) * np.float32(3.0)
+
+    found = pb.explore(square, 2.0, apply="grad", compile=False)
+    last = equations_in(stages_of(found)["grad"])[-1]
+    results = [row["id"] for row in stages_of(found)["base"]["rows"] if "ret" in row]
+    assert (last["op"], last["role"], last["from"]) == ("convert_element_type", "cotangent", [[results[0], -1]])
+    assert "line" not in last and not any("pb.explore" in row["text"] for row in stages_of(found)["source"]["rows"][:3])
+
+
+def test_lines_of_a_transformation_of_ones_own_are_shown():
+    stages = stages_of(pb.explore(layered, W, X, apply=["grad", doubled], compile=False))
+    text = {row["id"]: row["text"].strip() for row in stages["source"]["rows"]}
+    last = equations_in(stages["doubled"])[-1]
+    assert last["op"] == "mul" and text[last["line"]].endswith("# of what it returns")
+
+
+def test_forward_mode_says_what_it_added():
+    def f(x):
+        return pnp.sum(pnp.tanh(x)) + pnp.max(x)
+
+    stages = stages_of(pb.explore(f, X, apply="grad", compile=False))
+    roles = [row["role"] for row in equations_in(stages["jvp"])]
+    tangents, needed = roles.count("tangent"), roles.count("residual")
+    assert tangents + needed == stages["jvp"]["count"] - stages["base"]["count"] and needed > 1
+    assert f"{tangents} equations, and {needed} that they need; " in stages["jvp"]["deltas"][0]
+
+
+def test_what_the_linear_map_computes_again_is_no_tangent():
+    def f(x):
+        return pnp.sum(pb.checkpoint(lambda y: pnp.tanh(pnp.sin(y)))(x))
+
+    stage = stages_of(pb.explore(f, X, apply="grad", compile=False))["linearize"]
+    at = next(place for place, row in enumerate(stage["rows"]) if row.get("label") == "the linear map of tangents")
+    roles = {row["op"]: row["role"] for row in stage["rows"][at:] if "op" in row}
+    assert roles == {
+        "checkpoint": "tangent",
+        "sin": "primal",
+        "cos": "residual",
+        "sech_squared": "residual",
+        "mul": "tangent",
+        "reduce_sum": "tangent",
+    }
+
+
+def test_what_vmap_repeats_is_plumbing_and_a_batch():
+    def f(x, y):
+        return x, pnp.zeros(3), y * 2.0
+
+    stage = stages_of(pb.explore(f, np.ones((7, 3), "float32"), X, apply="vmap(in_axes=(0, None))", compile=False))["vmap"]
+    rows = [row for row in equations_in(stage) if row["op"] == "broadcast_in_dim"]
+    batched = [len(stage["vars"][row["out"][0]]) == 3 for row in rows]
+    assert [row["role"] == "batch" for row in rows] == batched and sum(batched) == 2
+
+
+def test_an_operation_with_regions_leads_back_from_where_it_begins():
+    def f(i, x):
+        x = pb.lax.switch(i, [pnp.sin, pnp.cos, pnp.tanh], x)
+        return pb.lax.while_loop(lambda x: pnp.sum(x) < 9.0, lambda x: x * 2.0, x).at[i].set(1.0)
+
+    stages = stages_of(pb.explore(f, np.int32(1), X))
+    names = {row["id"]: row["op"] for row in equations_in(stages["simplify"])}
+    opening = {row["text"].split('"')[1]: row for row in stages["stablehlo"]["rows"] if row["text"].endswith("({")}
+    found = {text: names[row["from"][0][0]] for text, row in opening.items()}
+    assert found == {"stablehlo.case": "cond", "stablehlo.while": "while_loop", "stablehlo.scatter": "scatter"}
+    middle = [row for row in stages["stablehlo"]["rows"] if row["text"].strip() == "}, {"]
+    assert len(middle) == 3 and all("from" in row and "line" in row for row in middle)
+
+
+def powers(w, x, count, mode="up"):
+    y = pnp.sum(pnp.tanh(x @ w))
+    for _ in range(count):
+        y = y * 1.5
+    return y if mode == "up" else -y
+
+
+STATIC: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str]] = {
+    "by number": (powers, (W, X, 2), {}, "jit(static_argnums=2)"),
+    "by name": (powers, (W, X), {"count": 2}, "jit(static_argnames='count')"),
+    "of a gradient": (powers, (W, X, 2, "down"), {}, "grad(argnums=1),jit(static_argnums=(2, 3))"),
+    "of a batch": (powers, (W, np.stack([X] * 7), 2), {}, "grad,vmap(in_axes=(None, 0, None)),jit(static_argnums=2)"),
+    "a text": (powers, (W, X), {"count": 2, "mode": "down"}, "jit(static_argnames=('count', 'mode')),grad"),
+    "of a function that is jitted": (pb.jit(powers, static_argnums=2), (W, X, 2), {}, "grad"),
+    "none": (lambda w, x: powers(w, x, 2), (W, X), {}, "grad(argnums=[1])"),
+}
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_static_arguments_are_in_the_program(name):
+    function, args, kwargs, apply = STATIC[name]
+    found = pb.explore(function, *args, apply=apply, compile=False, values=True, **kwargs)
+    check_page(found.data)
+    inputs = [row["arg"] for row in stages_of(found)["base"]["rows"] if "arg" in row][:2]
+    assert inputs == ["w", "x"] and len(found.programs["base"].inputs) == 2
+    rows = equations_in(stages_of(found)["simplify"])
+    result = pb.tree.leaves(apply_transformations(function, apply)(*args, **kwargs))[-1]
+    assert rows[-1]["value"]["mean"] == pytest.approx(float(pnp.mean(result)), rel=1e-5)
+
+
+def test_types_stand_for_the_arguments_that_are_not_static():
+    found = pb.explore(powers, pb.ArrayType((3, 3)), pb.ArrayType((3,)), 4, apply="jit(static_argnums=2)", compile=False)
+    assert [row["op"] for row in equations_in(stages_of(found)["base"])] == ["dot_general", "tanh", "reduce_sum", *["mul"] * 4]
+
+
+def test_a_cond_in_a_branch_of_another_one_is_not_counted_twice():
+    def sine(x):
+        return pnp.sum(pnp.sin(x))
+
+    def f(x):
+        return pb.lax.cond(x[0] > 0.0, lambda x: pb.lax.cond(x[0] > 1.0, sine, sine, x), sine, x)
+
+    found = pb.explore(f, pb.ArrayType((7, 1000)), apply="vmap", compile=False)
+    assert "2 conds into selects: 3.3 times the FLOPs" in stages_of(found)["vmap"]["deltas"][0]
+    assert cost(found.programs["vmap"]).work / (7 * cost(found.programs["base"]).work) == pytest.approx(3.3, abs=0.05)

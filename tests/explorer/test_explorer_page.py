@@ -5,6 +5,7 @@ Every test fails also if the page logs an error or asks for anything from the ne
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -89,7 +90,7 @@ def test_ten_thousand_equations_are_virtual(show: Show) -> None:
     assert "block 4" in browser.text(".pane[data-stage=grad] .layer")
     browser.key("ArrowRight", "End")
     assert cursor(browser)[1] == browser.js("explorer.state.active.view.size") - 1
-    browser.point(browser.row("source", "x7 = ") + " .code")
+    browser.point(browser.row("source", "x7 = ") + " .lineno")
     assert browser.count(".pane[data-stage=base] .row.near") + browser.count(".pane[data-stage=base] .heading") > 0
     assert browser.count("#details ol button") == 4  # itself, and what became of it in three stages
 
@@ -125,7 +126,8 @@ def test_pointing_shows_relatives_in_every_pane(
 ) -> None:
     browser = show(small())
     row = browser.row(stage, text)
-    browser.point(f"{row} .operation" if browser.count(f"{row} .operation") else f"{row} .code")  # not a variable
+    parts = [f"{row} {part}" for part in (".operation", ".lineno", ".code")]
+    browser.point(next(part for part in parts if browser.count(part)))  # not a variable
     for other, expected in near.items():
         found = marked(browser, other)
         assert found[: len(expected)] == expected if stage == "base" else found == expected
@@ -137,7 +139,7 @@ def test_pointing_shows_relatives_in_every_pane(
 
 def test_pointing_at_a_variable_marks_its_uses(show: Show) -> None:
     browser = show(small())
-    browser.point(browser.row("base", "mul") + " > .code > .variable")
+    browser.point(browser.row("base", "mul") + " .code > .variable")
     assert browser.texts(".pane[data-stage=base] .variable.on") == ["e", "e"]
     assert marked(browser, "base", "here") == ["e tanh"]  # a variable means what makes it
     browser.open(browser.path, "#panes=stablehlo,optimized")
@@ -402,6 +404,9 @@ def test_names_as_mathematics(show: Show) -> None:
         ("AXES=(0,)", "1", "base"),
         ("nothing like it", "none", None),
         ("is:nonsense", "unknown", None),
+        ("in:nonsense", "unknown", None),
+        ("in:Gradient mul", "4", "grad"),
+        ("mul 2.0", "4", "base"),  # a literal
         ("line:six", "unknown", None),
         ("MUL is:residual", "1", "grad"),
     ],
@@ -446,7 +451,7 @@ def test_lines_that_no_result_needs_are_struck_out(show: Show) -> None:
     base["rows"][10]["role"] = base["rows"][6]["role"] = "dead"
     browser = show(data)
     assert browser.texts(".pane[data-stage=source] .row.is-dead .lineno") == ["6"]
-    browser.point(browser.row("source", "found = ") + " .code")
+    browser.point(browser.row("source", "found = ") + " .lineno")
     assert "no result needs what this line computes" in browser.text("#details")
 
 
@@ -459,7 +464,7 @@ def test_costs_by_line(show: Show) -> None:
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["1.1k", "2.3k", "5.3k"]
     assert browser.texts(".costhead span") == ["source line", "Base program", "Gradient", "Vectorized"]
     assert "Line 5 costs most in “Vectorized”: 58 % of the FLOPs." in browser.text(".pane[data-stage=costs] .words")
-    browser.point(browser.row("costs", "found") + " .code")
+    browser.point(browser.row("costs", "found") + " .lineno")
     assert marked(browser, "source", "here") == ["6 found"]
     browser.key("c")  # bytes
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["2.9k", "6.1k", "72k"]
@@ -576,6 +581,26 @@ def test_the_details_can_be_made_higher(show: Show) -> None:
     assert not browser.js("document.querySelector('#divider').checkVisibility()")
 
 
+def test_arrow_keys_scroll_the_details_where_the_focus_is_in_them(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad&at=310")
+    browser.js("document.querySelector('#details').style.height = '70px'")
+    browser.js("document.querySelector('#details ol button').focus({preventScroll: true})")
+    at = cursor(browser)
+    browser.key("ArrowDown", "ArrowDown")
+    browser.wait_for("[...document.querySelectorAll('#details section')].some(section => section.scrollTop > 0)")
+    assert (cursor(browser), kept(browser)) == (at, 310)
+    browser.key("g")  # other keys mean here what they mean elsewhere
+    assert browser.count(".node") > 0
+
+
+def test_what_each_step_did_can_be_scrolled_from_the_keyboard(show: Show) -> None:
+    browser = show(small())
+    browser.js("document.querySelector('#details').style.height = '60px'")
+    browser.js("document.querySelector('#divider').focus()")
+    browser.key("Tab")
+    assert browser.js("document.activeElement.matches('#details section')")
+
+
 def test_the_address_brings_everything_back(show: Show) -> None:
     browser = show(small(), "#panes=grad,base&at=310&graph=base&figures=live&names=maths&theme=dark")
     assert panes(browser) == ["grad", "base"]
@@ -596,6 +621,47 @@ def test_the_address_brings_everything_back(show: Show) -> None:
     browser.js("location.hash = '#panes=source&figures=nonsense'")
     browser.settle()
     assert (panes(browser), kept(browser)) == (["source"], None)
+
+
+def test_what_is_kept_is_found_again_in_a_page_that_was_made_anew(show: Show) -> None:
+    browser = show(small(), "#panes=source,grad&at=310")
+    told = browser.js("explorer.likeness()")
+    data = small()
+    gradient = data["stages"][2]
+    gradient["rows"].insert(5, {**gradient["rows"][9], "id": 999, "op": "neg"})  # what was added to the function
+    for row, id_ in zip(gradient["rows"][5:], [305, 306, 307, 321, 308, 309, 310, 311, 999]):
+        row["id"] = id_
+    show(data, "#panes=source,grad&at=310")
+    assert "mul" not in browser.text(".pane[data-stage=grad] .row.here")
+    browser.js(f"explorer.keepLike({json.dumps(told)})")
+    browser.settle()
+    assert browser.text(".pane[data-stage=grad] .row.here").split()[:2] == ["n", "mul"]
+    browser.js(f"explorer.keepLike({json.dumps({**told, 'words': 'tan'})})")  # it is gone: nothing else stands for it
+    assert kept(browser) is None
+
+
+def test_lines_wider_than_their_pane_can_be_scrolled(show: Show) -> None:
+    data = small()
+    for stage, place in ((0, 5), (1, 4), (4, 1)):
+        row = data["stages"][stage]["rows"][place]
+        if "text" in row:
+            row["text"] += "  # " + "a long remark " * 30
+        else:
+            row["params"] = [["permutation", "(0, 1) " * 60]]
+    browser = show(data, "#panes=source,base,stablehlo")
+    for stage in ("source", "base", "stablehlo"):
+        body = f"document.querySelector('.pane[data-stage={stage}] .body')"
+        assert browser.js(f"{body}.scrollWidth > 2 * {body}.clientWidth")
+    figure = "document.querySelector('.pane[data-stage=base] .figure.big').getBoundingClientRect().right"
+    body = "document.querySelector('.pane[data-stage=base] .body')"
+    before = browser.js(figure)
+    browser.key(">", ">", "<", ">")
+    assert browser.js(f"{body}.scrollLeft") == 120
+    assert browser.js(figure) == before <= browser.js(f"{body}.getBoundingClientRect().right")  # what a row costs stays in view
+    browser.command("Emulation.setEmulatedMedia", media="print", features=[])
+    assert browser.js("document.documentElement.scrollWidth <= innerWidth")
+    heights = browser.js("[...document.querySelectorAll('.pane[data-stage=source] .row')].map(row => row.clientHeight)")
+    assert max(heights) > 2 * min(heights)  # on paper they wrap
 
 
 def test_the_strip_shows_memory_and_scrolls(show: Show) -> None:

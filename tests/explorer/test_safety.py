@@ -252,6 +252,21 @@ def test_in_a_notebook(show: Show, browser: Browser, tmp_path: Path) -> None:
     assert browser.js(f"{frame}.explorer.state.kept !== null")
 
 
+def test_a_page_in_a_frame_leaves_the_document_around_it_where_it_is(browser: Browser, tmp_path: Path) -> None:
+    """As in the documentation, whose frames open at a row that is chosen."""
+    path = tmp_path / "document.html"
+    frame = f'<iframe id="cell" style="width:900px;height:420px" srcdoc="{html.escape(page_html(small()))}"></iframe>'
+    path.write_text(f'<!doctype html><input id="own"><div style="height:3000px"></div>{frame}<div style="height:3000px"></div>')
+    browser.command("Page.navigate", url=path.as_uri())
+    inside = "document.querySelector('#cell').contentWindow"
+    browser.wait_for(f"document.querySelector('#cell') && {inside}.explorer?.ready")
+    browser.js("document.querySelector('#own').focus()")
+    browser.js(f"{inside}.location.hash = '#panes=source,base,grad,vmap,costs&graph=grad&at=310'")
+    browser.wait_for(f"{inside}.explorer.state.kept")
+    browser.settle()
+    assert browser.js("[scrollY, document.activeElement.id]") == [0, "own"]
+
+
 # ---- paper
 
 

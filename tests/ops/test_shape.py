@@ -106,7 +106,7 @@ REFUSED = [
     (lambda x: broadcast_in_dim(x, shape=x.shape, broadcast_dimensions=(0, 1, 3)), ShapeError, "out of bounds, for 3 axes"),
     (lambda x: broadcast_in_dim(x, shape=x.shape, broadcast_dimensions=(0, 2, 1)), ShapeError, "must rise, and name each"),
     (lambda x: broadcast_in_dim(x, shape=(2, 3, 9), broadcast_dimensions=(0, 1, 2)), ShapeError, "axis 2 is neither 1 nor"),
-    (lambda x: dynamic_slice(x, as_array(0), slice_sizes=(1, 1, 1)), ShapeError, "by 1 indices"),
+    (lambda x: dynamic_slice(x, as_array(0), slice_sizes=(1, 1, 1)), ShapeError, "by 1 index"),
     (lambda x: dynamic_slice(x, *[as_array(0.5)] * 3, slice_sizes=(1, 1, 1)), DtypeError, "0-d integer indices"),
     (lambda x: dynamic_slice(x, *[as_array(0)] * 3, slice_sizes=(1, 1, 9)), ShapeError, r"shape \(1, 1, 9\)"),
     (lambda x: iota(dtype=np.dtype(bool), shape=(2,), dimension=0), DtypeError, "bools"),

@@ -111,7 +111,7 @@ def test_replicated_state_may_decide_where_devices_meet() -> None:
         (lambda: pb.pmap(lambda v, w: v)(np.ones((4, 1)), np.ones(3)), pb.errors.AxisError, "argument w has 3 elements"),
         (lambda: pb.pmap(lambda v: v)(1.0), pb.errors.AxisError, "argument v"),
         (lambda: pb.pmap(lambda: 1.0)(), pb.errors.AxisError, "axis_size"),
-        (lambda: pb.pmap(lambda v: v, in_axes=(0, 1))(X), pb.errors.AxisError, "of length 2, but 1 arguments"),
+        (lambda: pb.pmap(lambda v: v, in_axes=(0, 1))(X), pb.errors.AxisError, "of length 2, but 1 argument"),
         (lambda: pb.pmap(lambda v: v, 3), pb.errors.AxisError, "a string"),  # type: ignore[arg-type]
         (lambda: pb.pmap(lambda v: v, axis_size=0), pb.errors.AxisError, "positive integer"),
         (lambda: pb.pmap(lambda v: v, out_axes=2)(X), pb.errors.AxisError, "output"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from random_programs import CLASSES, PRIMITIVES, Precision, arrays, note, programs
 
 import pullback as pb
+import pullback.numpy as pnp
 from pullback.control.linear_solve import linear_solve
 from pullback.core.array import Array, as_array
 from pullback.core.dtypes import DTYPES
@@ -251,12 +252,47 @@ def with_source(source):
         (with_source(["f", {}, "g", "text", [], None]), "not a Program as version 2 writes it: TypeError"),
         (with_source(["f", 1, "g", "text", 5, None]), "not a Program as version 2 writes it: TypeError"),
         (equation(params={"p": {"program": 4}}), "not a Program as version 2 writes it: IndexError"),
+        (equation(params={"axis": 0}), "In Program double: mul has a parameter 'axis', which its evaluate rule does not take"),
+        (equation(inputs=[0]), "In Program double: mul refuses its operands"),
+        (equation(outputs=[[1, "f32[7]"]]), "In Program double: mul returns (f32[]), but its results are declared (f32[7])"),
     ],
 )
 def test_what_is_wrong_with_the_json_is_said(text, message):
     with pytest.raises(ProgramError) as caught:
         Program.from_json(text, PRIMITIVES)
     assert message in str(caught.value)
+
+
+def test_whatever_is_missing_or_null_the_json_is_refused_or_the_program_runs():
+    def looped(x):
+        return pb.lax.scan(lambda c, _: (pnp.sin(c) * np.arange(2.0, dtype="float32"), c[0]), x, length=3)[0].sum()
+
+    x = pnp.ones(2, dtype="float32")
+    data = json.loads(pb.xpr(pb.grad(looped), x).to_json())
+
+    def places(within):
+        for key in within if isinstance(within, dict) else range(len(within)):
+            yield within, key
+            if isinstance(within[key], (dict, list)):
+                yield from places(within[key])
+
+    refused = ran = 0
+    for holder, key in [*places(data)]:
+        kept = holder[key]
+        for take_out in (True, False):
+            if take_out and isinstance(holder, dict):
+                del holder[key]
+            else:
+                holder[key] = None
+            try:
+                program = Program.from_json(json.dumps(data), pb.export.primitives())
+            except ProgramError:
+                refused += 1
+            else:
+                program(*[pnp.ones(type.shape, dtype=type.dtype) for type in program.input_types])
+                ran += 1
+            holder[key] = kept
+    assert refused > ran > 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)

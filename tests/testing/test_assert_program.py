@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 import pullback as pb
@@ -100,9 +101,25 @@ def test_what_does_not_hold_is_shown(f, args, asked, says):
         assert re.search(part, str(caught.value)), str(caught.value)
 
 
+def unending(x):
+    return pb.lax.while_loop(lambda x: x[0, 0] < 9.0, lambda x: x * 2.0, x)
+
+
+def nested_unending(x):
+    return pb.lax.scan(lambda x, _: (unending(x), None), x, length=3)[0]
+
+
+def test_what_does_not_depend_on_the_steps_of_a_loop_can_be_bounded():
+    bounds = {"transcendentals": 0, "equations": np.int64(20), "largest": np.float32(1000.0)}
+    pb.assert_program(nested_unending, (X,), at_most=bounds, exactly={"mul": 1})
+    with pytest.raises(CheckFailure, match="it has 1 mul, not at most 0"):
+        pb.assert_program(unending, (X,), at_most={"mul": np.int32(0)})
+
+
 WRONG = [
     (loss, (W, X), {"lacks": "tanhh"}, ValueError, "lacks: there is no primitive 'tanhh'. Did you mean 'tanh'?"),
     (loss, (W, X), {"at_most": {"dot_generl": 1}}, ValueError, "at_most: there is no primitive 'dot_generl'. Did you mean"),
+    (loss, (W, X), {"at_most": {"equation": 1}}, ValueError, "no primitive 'equation'. Did you mean 'equations'?"),
     (loss, (W, X), {"lacks": "stranger"}, ValueError, "is given as the Primitive itself"),
     (loss, (W, X), {"lacks": "zz*"}, ValueError, "there is no primitive 'zz*'"),
     (loss, (W, X), {"lacks": ""}, ValueError, "there is no primitive ''"),
@@ -123,6 +140,18 @@ WRONG = [
     (loss, (W, X), {"at_most": {"tanh": True}}, TypeError, "the bound of 'tanh' is True"),
     (loss, (W, X), {"exactly": {"tanh": -1}}, TypeError, "not negative"),
     (loss, (W, X), {"exactly": {"tanh": float("nan")}}, TypeError, "not negative"),
+    (loss, (W, X), {"contains": {"tanh": 1}}, TypeError, "contains takes names of primitives, but got the dict {'tanh': 1}"),
+    (loss, (W, X), {"at_most": {"flop": 1}}, ValueError, "Did you mean 'flops'?"),
+    (loss, (W, X), {"lacks": "tanh", "simplify": "no"}, TypeError, "simplify must be True or False"),
+    (unending, (X,), {"at_most": {"flops": 10**9}}, ValueError, "at_most: its flops depend on how many steps a loop takes"),
+    (
+        unending,
+        (X,),
+        {"at_least": {"bytes": 1}},
+        ValueError,
+        "only running it tells:\n    b:f32[8,4]:cpu(0) = while_loop[",
+    ),
+    (nested_unending, (X,), {"exactly": {"flops": 1}}, ValueError, "(in scan)"),
     (loss, (W, X), {}, TypeError, "asked for nothing"),
     (loss, (W, X), {"at_most": {}, "lacks": []}, TypeError, "asked for nothing"),
     (loss, W, {"lacks": "tanh"}, TypeError, "takes args as a tuple, such as (x,)"),

@@ -172,3 +172,26 @@ def test_batch_axes_cross_what_holds_programs(where: str) -> None:
 def test_a_called_program_shows_the_batch_of_its_call() -> None:
     assert all("2" in sizes for sizes in blue(lambda x: JITTED(pb.vmap(pnp.sin)(x)), X))
     assert not any(blue(JITTED, X))
+
+
+REPEATED = {
+    "a result": lambda x, y: (x, y * 2.0),
+    "a constant result": lambda x, y: (x, pnp.ones(3)),
+    "part of a join": lambda x, y: pnp.concatenate([x, y]),
+    "what is written into": lambda x, y: y.at[x[0].astype("int32")].set(1.0),
+    "a matrix": lambda x, y: pnp.linalg.solve(pnp.outer(y, y) + pnp.eye(3), x),
+    "what is sorted along": lambda x, y: pb.lax.sort((x, y), num_keys=1),
+    "a branch": lambda x, y: pb.lax.cond(x[0] > 0, lambda: y, lambda: x),
+    "where a loop begins": lambda x, y: pb.lax.fori_loop(0, 3, lambda i, c: c * x, y),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+@pytest.mark.parametrize("out_axes", [0, -1])
+def test_what_is_repeated_for_each_element_is_a_batch(name, out_axes):
+    """No other axis has this many elements, so sizes say which axes are of the batch."""
+    program = pb.xpr(pb.vmap(REPEATED[name], (0, None), out_axes), pb.ArrayType((7, 3)), pb.ArrayType((3,)))
+    axes = batch_axes_of(program)
+    variables = [*program.inputs, *[out for equation in program.equations for out in equation.outputs]]
+    found = [(sorted(axes.get(one, ())), [i for i, size in enumerate(one.type.shape) if size == 7]) for one in variables]
+    assert [own for own, _ in found] == [expected for _, expected in found]

@@ -299,3 +299,80 @@ def test_cotangents_of_one_value_that_are_added_up_are_cotangents() -> None:
     for program in (pb.xpr(both, X, X), pb.xpr(pb.grad(carried), np.float32(1))):
         added = [equation for equation in all_equations(program) if equation.primitive.name == "add"]
         assert added and all(equation.role == "cotangent" for equation in added)
+
+
+@pb.custom_jvp
+def ruled(x: Any) -> Any:
+    return pnp.sin(x)
+
+
+@ruled.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return ruled(x), pnp.cos(x) * t
+
+
+def by_whole_rules(x: Any) -> Any:
+    """Operations whose rules for tangents compute what these need, too."""
+    return pnp.sum(ruled(x) * pnp.sort(x)) + pnp.max(x) * pnp.min(x) + pnp.prod(x) + pnp.linalg.slogdet(x * pnp.eye(2))[1]
+
+
+def of_complex(x: Any) -> Any:
+    return pnp.sum(pnp.abs(pnp.exp(x + 1j * x)) ** 2)
+
+
+def forward_over_reverse(function: Any) -> Any:
+    return lambda x, t: pb.jvp(pb.grad(function), (x,), (t,))[1]
+
+
+def forward_over_forward(function: Any) -> Any:
+    return lambda x, t: pb.jvp(lambda y: pb.jvp(function, (y,), (X,))[1], (x,), (t,))[1]
+
+
+def depends_on(program: Program, variables: Any) -> Iterator[tuple[Equation, list[bool]]]:
+    """For each equation, which of its results depend on these variables."""
+    reached = set(variables)
+    for equation in program.equations:
+        flags = tuple([int(atom in reached) for atom in equation.inputs])
+        found = [any(flags)] * len(equation.outputs)
+        if any(flags) and equation.primitive.depends is not None:
+            found = [bool(flag) for flag in equation.primitive.depends(flags, **equation.params)]
+        reached.update([out for out, flag in zip(equation.outputs, found) if flag])
+        yield equation, found
+
+
+@pytest.mark.parametrize("function", [plain, with_scan, with_cond, with_jit, with_product, by_whole_rules, of_complex])
+@pytest.mark.parametrize("transformed", [lambda f: lambda x, t: pb.jvp(f, (x,), (t,)), forward_over_reverse])
+def test_a_tangent_is_what_depends_on_tangents(function: Any, transformed: Any) -> None:
+    program = pb.xpr(transformed(function), X, X)
+    for equation, flags in depends_on(program, program.inputs[1:]):
+        if all(flags) and not programs_in(equation.params):  # which compute values and tangents together
+            assert equation.role == "tangent", str(equation.primitive)
+        elif not any(flags):
+            assert equation.role != "tangent", str(equation.primitive)
+
+
+@pytest.mark.parametrize("function", [plain, with_product, by_whole_rules])
+def test_what_depends_on_the_outer_tangent_is_one(function: Any) -> None:
+    program = pb.xpr(forward_over_forward(function), X, X)
+    assert {equation.role for equation, flags in depends_on(program, program.inputs[1:]) if all(flags)} == {"tangent"}
+
+
+ENDINGS: dict[str, tuple[Any, Any, str]] = {
+    "grad": (pb.grad(lambda x: pnp.sum(x * x) * 3.0), 2.0, "cotangent"),
+    "vjp": (lambda x: pb.vjp(lambda y: y * pnp.float32(3.0), x)[1](1.0), 2.0, "cotangent"),
+    "jvp": (lambda x: pb.jvp(lambda y: pnp.sin(y) * 2.0, (x,), (np.float32(1.0),))[1], 2.0, "tangent"),
+    "jacrev": (pb.jacrev(lambda x: (pnp.sin(x), x[0] * x)), X, "cotangent"),
+    "jacfwd": (pb.jacfwd(lambda x: (pnp.sin(x), x[0] * x)), X, "tangent"),
+    "hessian": (pb.hessian(lambda x: pnp.sum(x**3)), X, "tangent"),
+    "what does not depend on it": (pb.jacrev(lambda x: x * 0.0 + X), X, "cotangent"),
+}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_the_form_in_which_a_derivative_is_returned_belongs_to_it(name: str) -> None:
+    """A weak gradient is made weak, and a Jacobian is cut and turned, by what is no rule of an operation."""
+    function, x, role = ENDINGS[name]
+    program = pb.xpr(function, x)
+    made = {atom: equation for equation in program.equations for atom in equation.outputs}
+    assert [made[out].role for out in program.outputs if out in made] == [role] * len(program.outputs)

@@ -73,7 +73,7 @@ def stand_in(value: Any) -> Any:
 
 def lattice_result_type(*args: Any) -> tuple[DType, bool]:
     """The dtype in which arrays, numbers, dtypes and structs meet, and whether it is weak."""
-    return common_dtype([_typed(arg) for arg in args], "result_type")
+    return common_dtype([_typed(arg) for arg in args], "result_type", converts=False)
 
 
 class _Typed:

@@ -22,7 +22,7 @@ from pullback.core.types import array_type, is_unknown
 from pullback.core.zero import ZERO, zeros
 from pullback.numpy.shaping import moveaxis
 from pullback.ops.arithmetic import add
-from pullback.transforms.batch import repeated
+from pullback.ops.broadcast import repeated
 from pullback.transforms.derive import stage_closed
 
 # ---- what stands for zeros and for unknown values ---------------------------------------------------------------------

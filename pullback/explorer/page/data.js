@@ -66,33 +66,34 @@ function problemsOf(data) {
 
 function checkStage(stage, ids, rules, say) {
   const variables = (stage.vars || []).length;
+  const isVariable = (atom) => Number.isInteger(atom) && atom >= 0 && atom < variables;
   const ends = []; // of the rows that hold the one at hand
   stage.rows.forEach((row, index) => {
-    const where = `Row ${row.id} of stage "${stage.id}"`;
+    const tell = (problem) => say(`Row ${row.id} of stage "${stage.id}" ${problem}`); // no text is made of rows without one
     while (ends.length && index > ends[ends.length - 1]) ends.pop();
     const end = index + (row.span || 0);
-    if (end >= stage.rows.length || (ends.length && end > ends[ends.length - 1])) say(`${where} holds rows beyond its end.`);
+    if (end >= stage.rows.length || (ends.length && end > ends[ends.length - 1])) tell("holds rows beyond its end.");
     if (row.span) ends.push(end);
-    if (!["op", "arg", "ret", "text", "head"].some((key) => row[key] !== undefined)) say(`${where} is of no kind.`);
-    if (row.op !== undefined && !(Array.isArray(row.out) && Array.isArray(row.in)))
-      say(`${where} lacks its results or operands.`);
-    if (row.arg !== undefined && !Array.isArray(row.out)) say(`${where} is an input without a variable.`);
-    for (const key of ["out", "in", "ret"]) {
-      for (const atom of Array.isArray(row[key]) ? row[key] : []) {
-        if (typeof atom === "number" ? !(atom in (stage.vars || [])) || atom >= variables : key === "out") {
-          say(`${where} names variable ${JSON.stringify(atom)}, which is not there.`);
-        }
+    if (!isOfAKind(row)) tell("is of no kind.");
+    if (row.op !== undefined && !(Array.isArray(row.out) && Array.isArray(row.in))) tell("lacks its results or operands.");
+    if (row.arg !== undefined && !Array.isArray(row.out)) tell("is an input without a variable.");
+    for (const atoms of [row.out, row.in, row.ret]) {
+      if (!Array.isArray(atoms)) continue;
+      for (const atom of atoms) {
+        if ((typeof atom === "number" || atoms === row.out) && !isVariable(atom))
+          tell(`names variable ${JSON.stringify(atom)}, which is not there.`);
       }
     }
     for (const edge of row.from || []) {
-      if (!Array.isArray(edge) || !ids.has(edge[0])) say(`${where} comes from a row that is not there.`);
-      else if (edge[1] >= rules.length) say(`${where} names a rule that is not there.`);
+      if (!Array.isArray(edge) || !ids.has(edge[0])) tell("comes from a row that is not there.");
+      else if (edge[1] >= rules.length) tell("names a rule that is not there.");
     }
-    for (const key of ["line", "into"]) {
-      const id = row[key];
-      if (id !== undefined && stage.kind !== "source" && !ids.has(id))
-        say(`${where} names row ${id} as its ${key}, which is not there.`);
-    }
+    if (stage.kind === "source") return;
+    for (const key of ["line", "into"])
+      if (row[key] !== undefined && !ids.has(row[key])) tell(`names row ${row[key]} as its ${key}, which is not there.`);
   });
   if (stage.peak && !ids.has(stage.peak[0])) say(`The peak of stage "${stage.id}" is at a row that is not there.`);
 }
+
+const isOfAKind = (row) =>
+  row.op !== undefined || row.arg !== undefined || row.ret !== undefined || row.text !== undefined || row.head !== undefined;

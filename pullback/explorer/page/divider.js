@@ -16,6 +16,7 @@ function setHeight(height) {
 export function followDivider() {
   const divider = element("divider");
   const details = element("details");
+  divider.setAttribute("aria-valuenow", details.clientHeight);
   let grip = null; // how far above the details the pointer holds the line
   divider.addEventListener("pointerdown", (event) => {
     divider.setPointerCapture(event.pointerId);

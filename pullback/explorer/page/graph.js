@@ -5,7 +5,7 @@ import { layOut } from "./layers.js";
 import { HERE, NEAR } from "./relations.js";
 import { edgesOf, labelOf, nodesOf } from "./nodes.js";
 import { plainText, roleClass, spokenText } from "./rows.js";
-import { later, state } from "./state.js";
+import { later, scrollInside, state } from "./state.js";
 import { rowTarget } from "./targets.js";
 import { classes, escaped, grouped, tag } from "./text.js";
 
@@ -85,7 +85,7 @@ export class GraphView extends FoldedRows {
   show(slot) {
     if (this.drawn === null) this.render();
     const group = this.groups[this.nodeAt.get(slot)];
-    if (group) group.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (group) scrollInside(this.body, group);
   }
 
   yOf() {

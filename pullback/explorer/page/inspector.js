@@ -51,7 +51,7 @@ function storyHtml() {
   const head = tag("tr", {}, names.map((name) => tag("th", {}, name)).join(""));
   const rows = model.stages.filter((stage) => stage.kind !== "source").map(storyRow);
   const table = tag("table", {}, tag("thead", {}, head) + tag("tbody", {}, rows.join("")));
-  return tag("section", { tabindex: -1 }, table);
+  return tag("section", {}, table);
 }
 
 function storyRow(stage) {
@@ -107,7 +107,7 @@ function factsOf(stage, row, index) {
   if (row.kept) add("kept for", keptHtml(stage, row));
   if (row.donated) add("memory", donationHtml(row));
   if (row.shard) add("sharding", tag("code", {}, escaped(row.shard)));
-  if (row.head) add("holds", plural(stage.equations[index], "equation"));
+  if (row.head && stage.equations[index]) add("holds", plural(stage.equations[index], "equation"));
   return facts;
 }
 

@@ -9,6 +9,8 @@ import { rowTarget } from "./targets.js";
 import { changed, nextMetric, setMaths } from "./top.js";
 import { otherTheme } from "./theme.js";
 
+const SIDEWAYS = 60; // pixels
+
 function moveCursor(pane, slot) {
   if (!pane.view.size) return;
   pane.cursor = slot;
@@ -16,6 +18,11 @@ function moveCursor(pane, slot) {
   point(pane.view.targetOf(slot));
   later();
 }
+
+/** Along lines that are wider than their pane. */
+const sideways = (by) => (pane) => {
+  pane.view.body.scrollLeft += by * SIDEWAYS;
+};
 
 const steps = (by) => (pane) => moveCursor(pane, pane.view.step(pane.cursor, by));
 const pages = (by) => (pane) => moveCursor(pane, pane.view.step(pane.cursor, by * pane.view.pageSize));
@@ -74,6 +81,8 @@ const KEYS = {
   l: toPane(1),
   ArrowLeft: toPane(-1),
   h: toPane(-1),
+  ">": sideways(1),
+  "<": sideways(-1),
   "Shift ArrowRight": (pane) => movePane(pane, 1),
   "Shift ArrowLeft": (pane) => movePane(pane, -1),
   Enter: (pane) => pane.view.size && keep(pane.view.targetOf(pane.cursor), pane),
@@ -104,6 +113,11 @@ const KEYS = {
   Escape: escape,
 };
 
+const SCROLLING = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "PageUp", "PageDown", "Home", "End", " "]);
+
+/** A long rule, or a long story, is scrolled as anything else where the focus is in the details. */
+const scrollsDetails = (event) => SCROLLING.has(event.key) && element("details").contains(event.target);
+
 function whileTyping(event) {
   if (event.key === "Enter") toHit(event.shiftKey ? -1 : 1);
   else if (event.key === "Escape") {
@@ -120,6 +134,7 @@ function onKey(event) {
   if (event.target === element("find")) return whileTyping(event);
   if (event.target.tagName === "SELECT") return;
   if (event.target.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ")) return;
+  if (scrollsDetails(event)) return;
   const pane = state.active;
   const digit = "1234567890".indexOf(event.key);
   const arrow = event.shiftKey && event.key.startsWith("Arrow");

@@ -78,7 +78,7 @@ export function togglePane(id) {
   const before = state.panes.findIndex((pane) => rank(pane.stage) > rank(stage));
   state.panes.splice(before < 0 ? state.panes.length : before, 0, made);
   arrange();
-  made.box.scrollIntoView({ inline: "nearest", block: "nearest" });
+  made.bringIntoView();
   if (state.kept) align(made, made.view.body.clientHeight / 3);
 }
 
@@ -101,16 +101,20 @@ export function reveal(place) {
   pane.view.open(place);
   pane.cursor = pane.view.slotOf(place);
   pane.view.show(pane.cursor);
+  pane.bringIntoView();
+  return pane;
+}
+
+/** Shows a row and keeps it. The focus stays where it is: in a document of several pages it may be elsewhere. */
+export function choose(place) {
+  const pane = reveal(place);
+  const target = rowTarget(place);
+  if (!sameTarget(state.kept, target)) keep(target, pane);
   return pane;
 }
 
 /** Goes to a row and keeps it. */
-export function go(place) {
-  const pane = reveal(place);
-  const target = rowTarget(place);
-  if (!sameTarget(state.kept, target)) keep(target, pane);
-  pane.focus();
-}
+export const go = (place) => choose(place).focus();
 
 export function goUp(place) {
   const parent = firstAbove(place);

@@ -120,7 +120,7 @@ export class Listing extends FoldedRows {
       ),
       "aria-level": stage.depth[index] + 1,
       "aria-posinset": stage.sibling[index],
-      "aria-setsize": stage.siblings.get(stage.parent[index]),
+      "aria-setsize": stage.counts[stage.parent[index] + 1],
       "aria-expanded": stage.span(index) ? String(!stage.closed[index]) : undefined,
     };
     const cells = stage.kind === "source" ? this.sourceCells(row, index) : cellsHtml(stage, index, on);
@@ -185,7 +185,7 @@ function donationsOf(stage) {
 /** The cells of a source line, with what it costs in some stages. */
 function lineCells(row, code, columns) {
   const figures = state.metric === "none" ? [] : columns.map((stage) => lineFigure(stage, row));
-  return span("lineno", escaped(row.line || "")) + span("code", code) + figures.join("");
+  return span("lineno", escaped(row.line || "")) + span("code", code) + span("end", figures.join(""));
 }
 
 function lineFigure(stage, row) {

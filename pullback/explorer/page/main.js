@@ -9,7 +9,8 @@ import { showFailure } from "./failure.js";
 import { flameStage } from "./flame.js";
 import { describe } from "./inspector.js";
 import { followKeys } from "./keys.js";
-import { go, onLayout, openPanes, paneOf, stagesShown } from "./layout.js";
+import { choose, go, onLayout, openPanes, paneOf, stagesShown } from "./layout.js";
+import { keepLike, likeness } from "./likeness.js";
 import { drawLinks } from "./links.js";
 import { buildModel, model } from "./model.js";
 import { followPrinting } from "./printing.js";
@@ -44,7 +45,7 @@ function followAddress() {
   setMetric(wanted.metric || "flops");
   setMaths(wanted.maths);
   for (const id of wanted.graphs) if (paneOf(id)) paneOf(id).toggleGraph();
-  if (wanted.place !== null) go(wanted.place);
+  if (wanted.place !== null) choose(wanted.place);
 }
 
 function open() {
@@ -73,7 +74,7 @@ function open() {
   followDivider();
   followSystem();
   followPrinting();
-  window.explorer = { state, model, ready: false };
+  window.explorer = { state, model, likeness, keepLike, ready: false };
   requestAnimationFrame(() =>
     requestAnimationFrame(() => Object.assign(window.explorer, { ready: true, milliseconds: performance.now() })),
   );

@@ -3,7 +3,7 @@
  * A row is known by its `place`, its number over all stages; by its `index` in its own stage; and, in a pane, by its
  * `slot` among the rows that folding leaves visible. Columns of figures are typed arrays: a page can hold 100,000 rows. */
 
-import { plural } from "./text.js";
+import { grouped, plural } from "./text.js";
 
 export const ROLES = ["primal", "tangent", "cotangent", "residual", "batch", "dead"];
 export const ROLE_WORDS = {
@@ -87,7 +87,7 @@ class Stage {
     this.parent = new Int32Array(size).fill(-1);
     this.closed = new Uint8Array(size);
     this.sibling = new Int32Array(size);
-    this.siblings = new Map(); // how many, by parent
+    this.counts = new Int32Array(size + 1); // of the rows that each holds, at its index and 1; first, of those that none holds
     const open = [];
     for (let index = 0; index < size; index++) {
       while (open.length && index > open[open.length - 1].end) open.pop();
@@ -96,8 +96,7 @@ class Stage {
       this.parent[index] = holder;
       // What forward and backward hold stands at the margin too.
       if (holder >= 0) this.depth[index] = this.depth[holder] + (rows[holder].head === "part" ? 0 : 1);
-      this.sibling[index] = (this.siblings.get(holder) || 0) + 1;
-      this.siblings.set(holder, this.sibling[index]);
+      this.sibling[index] = ++this.counts[holder + 1];
       if (row.span) open.push({ index, end: index + row.span });
       this.closed[index] = this.startsClosed(row, index) ? 1 : 0;
     }
@@ -151,14 +150,18 @@ class Stage {
 
   findMakers() {
     this.makerOf = new Int32Array(this.vars.length).fill(-1); // the index of the row that defines a variable
+    let most = 0; // results of one row
     this.rows.forEach((row, index) => {
       for (const variable of row.out || []) this.makerOf[variable] = index;
+      most = Math.max(most, row.out ? row.out.length : 0);
     });
     const lengths = this.vars
       .slice(0, 4000)
       .map(([, type]) => String(type).length)
       .sort((a, b) => a - b);
-    this.typeWidth = lengths.length ? Math.min(14, lengths[Math.floor(lengths.length * 0.99)] || 6) + 0.8 : 0;
+    const several = most > 1 ? resultsText(most).length : 0;
+    const usual = lengths[Math.floor(lengths.length * 0.99)] || 6;
+    this.typeWidth = lengths.length ? Math.min(14, Math.max(usual, several)) + 0.8 : 0;
   }
 
   /** How many rows of each role a heading holds. */
@@ -179,6 +182,9 @@ class Stage {
     return this.rows[index].span || 0;
   }
 }
+
+/** What stands in the place of a type where a row has several results. */
+export const resultsText = (count) => `${grouped(count)} values`;
 
 /** What was looked for and found: its row, the line that says so, and the lines that tell how it came about. */
 function foundIn(find, placeOfId) {

@@ -5,7 +5,7 @@ import { FlameView } from "./flame.js";
 import { GraphView, graphRefusal } from "./graph.js";
 import { CostListing, Listing } from "./listing.js";
 import { model } from "./model.js";
-import { announce, later, state } from "./state.js";
+import { announce, element, later, scrollInside, state } from "./state.js";
 import { brief, byteText, escaped, grouped, tag, timeText } from "./text.js";
 
 const SLIP = 5; // pixels that the mouse may move in a click
@@ -104,7 +104,11 @@ export class Pane {
   focus() {
     state.active = this;
     this.view.body.focus({ preventScroll: true });
-    this.box.scrollIntoView({ inline: "nearest", block: "nearest" });
+    this.bringIntoView();
+  }
+
+  bringIntoView() {
+    scrollInside(element("panes"), this.box);
   }
 
   writeHead() {
@@ -196,6 +200,7 @@ function sumsOf(stage) {
 }
 
 function wordsOf(stage) {
-  if (stage.kind === "source") return "Point at a line to see what became of it.";
+  if (stage.kind === "source")
+    return stage.rows.length ? "Point at a line to see what became of it." : "No operation was written in a line of yours.";
   return (stage.deltas || []).join(" ");
 }

@@ -1,7 +1,7 @@
 /** One row: as HTML for a pane, and as plain text. */
 
 import { METRICS } from "./costs.js";
-import { ROLE_WORDS, ROLES, model } from "./model.js";
+import { ROLE_WORDS, ROLES, model, resultsText } from "./model.js";
 import { nameOf } from "./names.js";
 import { state } from "./state.js";
 import { foreign, python } from "./syntax.js";
@@ -123,7 +123,7 @@ function rowType(stage, row) {
   if (!stage.vars.length || row.head) return "";
   const results = row.out || [];
   if (results.length === 1) return span("type", typeHtml(stage.vars[results[0]]));
-  return span("type", results.length ? `${results.length} values` : "");
+  return span("type", results.length ? resultsText(results.length) : "");
 }
 
 function headingHtml(stage, index) {
@@ -132,7 +132,8 @@ function headingHtml(stage, index) {
   const count = stage.equations[index];
   const label = (repeats ? span("count", `×${escaped(row.count)}`) : "") + escaped(row.label);
   if (!count || row.head === "args") return label;
-  const equations = plural(repeats ? row.period || count : count, "equation") + (repeats ? " each" : "");
+  const size = plural(repeats ? row.period || count : count, "equation");
+  const equations = !repeats ? size : row.label === size ? "each" : `${size} each`;
   return `${label}${tag("small", {}, equations)}${stage.closed[index] ? mixHtml(stage.rolesIn(index)) : ""}`;
 }
 
@@ -167,7 +168,8 @@ export function cellsHtml(stage, index, on) {
   else if (stage.id === "optimized") {
     end = state.metric === "time" && row.time ? rowFigure(stage, index, row) : span("figure", originOf(row));
   }
-  return tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "") + span("code", code) + marksHtml(stage, row) + end;
+  const begin = tag("span", indent, row.span ? TRIANGLE : "") + span("bar", "");
+  return begin + span("code", code) + span("end", marksHtml(stage, row) + end);
 }
 
 function marksHtml(stage, row) {

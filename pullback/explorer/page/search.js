@@ -26,7 +26,8 @@ function textOf(place) {
   if (row.text !== undefined) return row.text.toLowerCase();
   if (row.head) return `${row.count ? `×${row.count} x${row.count} ` : ""}${row.label}`.toLowerCase();
   const results = (row.out || []).map((variable) => stage.vars[variable].slice(0, 2).join(":")).join(" ");
-  return [results, row.op ?? row.arg ?? "in", parametersText(row)].join(" ").toLowerCase();
+  const literals = (row.in || row.ret || []).filter((atom) => typeof atom === "string");
+  return [results, row.op ?? row.arg ?? "in", parametersText(row), ...literals].join(" ").toLowerCase();
 }
 
 /** What a word asks of a row: a function of the row, its stage and its place; null if no such filter is known. */
@@ -34,8 +35,14 @@ function test(word) {
   const [, kind, value] = /^(is|line|in):(.*)$/.exec(word) || [];
   if (kind === "is") return value in FILTERS ? (place) => FILTERS[value](model.rowAt[place], model.stageAt(place)) : null;
   if (kind === "line") return /^\d+$/.test(value) ? lineTest(Number(value)) : null;
-  if (kind === "in") return (place) => model.stageAt(place).id === value || model.stageAt(place).name.toLowerCase() === value;
+  if (kind === "in") return stageTest(value);
   return (place) => texts[place].includes(word);
+}
+
+/** The rows of the stage of an id, or of a name. */
+function stageTest(value) {
+  const stage = model.stages.find(({ id, name }) => [id.toLowerCase(), name.toLowerCase()].includes(value));
+  return stage ? (place) => model.stageAt(place) === stage : null;
 }
 
 /** A source line, and the equations that were written there. */
@@ -71,11 +78,13 @@ export function search(text) {
       ? grouped(shown.length) + (shown.length < list.length ? ` of ${brief(list.length)}` : "")
       : "none";
   found.title = unknown.length
-    ? `${unknown.join(" ")}: there are is:${Object.keys(FILTERS).join(", is:")}, line:12, in:grad`
+    ? `${unknown.join(" ")}: there are is:${Object.keys(FILTERS).join(", is:")}, line:12, in:${stageIds()}`
     : `${plural(shown.length, "match")} in these panes, ${grouped(list.length)} in all stages`;
   announce(found.title);
   later();
 }
+
+const stageIds = () => model.stages.map((stage) => stage.id).join(", in:");
 
 function inPanes(list) {
   const open = new Set(state.panes.map((pane) => pane.stage));

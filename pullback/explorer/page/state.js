@@ -33,6 +33,16 @@ export function later() {
 
 export const element = (id) => document.getElementById(id);
 
+/** Scrolls a box as little as it must, so that what it holds is in view. Not `scrollIntoView`: where this page stands in a
+ * frame, that scrolls the documents around it as well. */
+export function scrollInside(box, held) {
+  const view = box.getBoundingClientRect();
+  const { left, right, top, bottom } = held.getBoundingClientRect();
+  const least = (before, behind) => (before < 0 ? before : Math.max(0, Math.min(before, behind)));
+  box.scrollLeft += least(left - view.left, right - view.right);
+  box.scrollTop += least(top - view.top, bottom - view.bottom);
+}
+
 /** Said to those who hear the page. */
 export function announce(text) {
   element("said").textContent = text;

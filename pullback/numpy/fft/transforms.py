@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import FLOAT32, DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import AxisError, DtypeError, ShapeError
 from pullback.core.tracing import Tracer
@@ -55,7 +56,7 @@ def _transform(name: str, which: FftType, a: Any, s: Any, axes: Any, norm: str |
     if len(set(axes)) != len(axes):
         raise AxisError(f"{name} was given a repeated axis: {tuple(axes)}. Name each once.{at_user_line()}")
     if norm not in _OTHER_WAY:
-        raise ValueError(f"{name} takes norm='backward', 'ortho' or 'forward', not {norm!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes norm='backward', 'ortho' or 'forward', not {brief(norm)}.{at_user_line()}")
     if which is FftType.RFFT:
         if kind(x.type.dtype) == "c":
             raise DtypeError(f"{name} takes real numbers, but got {x.type}. Take its .real, or use fft.{at_user_line()}")
@@ -262,7 +263,7 @@ def _turned(norm: str | None, name: str) -> str:
     try:
         return _OTHER_WAY[norm]
     except (KeyError, TypeError):
-        raise ValueError(f"{name} takes norm='backward', 'ortho' or 'forward', not {norm!r}.{at_user_line()}") from None
+        raise ValueError(f"{name} takes norm='backward', 'ortho' or 'forward', not {brief(norm)}.{at_user_line()}") from None
 
 
 def fftn(a: ArrayLike, s: Sequence[int] | None = None, axes: Axis = None, norm: str | None = None) -> Array:
@@ -506,7 +507,7 @@ def _frequencies(name: str, n: Any, d: Any, half: bool, dtype: DTypeLike, device
     except TypeError:
         if isinstance(n, Tracer):
             raise
-        raise ShapeError(f"{name} takes an int as n, the number of samples, not {n!r}.{at_user_line()}") from None
+        raise ShapeError(f"{name} takes an int as n, the number of samples, not {brief(n)}.{at_user_line()}") from None
     spacing = number_or_operand(d, name, "d")
     python = spacing.__class__ in PYTHON_SCALARS
     if count < 1 or (not python and spacing.type.shape):

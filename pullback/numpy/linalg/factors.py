@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.numpy.linalg.matrices import eagerly, matrices
 from pullback.numpy.promotion import at_user_line
 from pullback.ops import factorizations, spectra
@@ -139,7 +140,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
          [2. 3.]]:f32[2,2]:cpu(0)
     """
     if mode not in ("reduced", "full", "complete", "r", "raw"):
-        raise ValueError(f"qr takes mode='reduced', 'complete', 'r' or 'raw', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"qr takes mode='reduced', 'complete', 'r' or 'raw', not {brief(mode)}.{at_user_line()}")
     x = matrices(a, "qr")
     if mode == "raw":
         made, taus = factorizations.geqrf(x)
@@ -270,7 +271,7 @@ def eigvals(a: ArrayLike) -> Array:
 
 def _hermitian(name: str, a: ArrayLike, triangle: str | None, symmetrize: bool, vectors: bool) -> Any:
     if triangle not in (None, "L", "U", "l", "u"):
-        raise ValueError(f"{name} takes UPLO='L', 'U' or None, not {triangle!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes UPLO='L', 'U' or None, not {brief(triangle)}.{at_user_line()}")
     return spectra.eigh(half(a, name, symmetrize), lower=triangle not in ("U", "u"), vectors=vectors)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import innermost_staging
@@ -49,7 +50,7 @@ def _vector_norm(x: Any, order: Any, axes: tuple[int, ...], keepdims: bool) -> A
         squares = real(x) ** 2 + imag(x) ** 2 if x.type.dtype.kind == "c" else x * x
         return _root(sqrt, total(squares, axes, keepdims=keepdims))
     if isinstance(order, str):
-        raise ValueError(f"A norm of vectors takes a number as ord, not {order!r}.{at_user_line()}")
+        raise ValueError(f"A norm of vectors takes a number as ord, not {brief(order)}.{at_user_line()}")
     size = absolute(x)
     if order in (math.inf, -math.inf):
         return _extreme(order, size, axes, keepdims)
@@ -71,7 +72,7 @@ def _matrix_norm(x: Any, order: Any, axes: tuple[int, int], keepdims: bool) -> A
         return out if keepdims else out.squeeze(axes)
     if order not in ("nuc", 2, -2):
         raise ValueError(
-            f"A norm of matrices takes ord='fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {order!r}.{at_user_line()}"
+            f"A norm of matrices takes ord='fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {brief(order)}.{at_user_line()}"
         )
     values = svdvals(moveaxis(x, axes, (-2, -1)))
     out = total(values, -1) if order == "nuc" else _extreme(order, values, -1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.numpy.complexes import real
 from pullback.numpy.creation import zeros
@@ -231,7 +232,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
         SlogdetResult(sign=-1.0:f32[]:cpu(0), logabsdet=0.6931472:f32[]:cpu(0))
     """
     if method not in (None, "lu", "qr"):
-        raise ValueError(f"slogdet takes method=None, 'lu' or 'qr', not {method!r}.{at_user_line()}")
+        raise ValueError(f"slogdet takes method=None, 'lu' or 'qr', not {brief(method)}.{at_user_line()}")
     return SlogdetResult(*systems.slogdet(matrices(a, "slogdet")))
 
 

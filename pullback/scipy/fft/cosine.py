@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import ShapeError
 from pullback.numpy.axes import normal_axis, several
@@ -28,15 +29,15 @@ from pullback.ops.formulas import COMPLEX_DTYPE
 def _cosine(name: str, x: Any, type: int, s: Any, axes: Any, norm: str | None, back: bool) -> Array:
     """The transform, or its inverse, along several axes, of the sizes s."""
     if operator.index(type) != 2:
-        raise NotImplementedError(f"{name} makes transforms of type 2, not {type!r}.{at_user_line()}")
+        raise NotImplementedError(f"{name} makes transforms of type 2, not {brief(type)}.{at_user_line()}")
     if norm not in (None, "backward", "ortho"):
-        raise ValueError(f"{name} takes norm='backward' or 'ortho', not {norm!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes norm='backward' or 'ortho', not {brief(norm)}.{at_user_line()}")
     z = transforms.to_transform(x, name)
     if kind(z.type.dtype) == "c":
         return join(*[_cosine(name, part, type, s, axes, norm, back) for part in (real(z), imag(z))])
     sizes = None if s is None else [operator.index(size) for size in several(s)]
     if axes is None and sizes is not None and len(sizes) > z.type.ndim:
-        raise ShapeError(f"{name} takes at most {z.type.ndim} sizes for {z.type}, not s={s}.{at_user_line()}")
+        raise ShapeError(f"{name} takes at most {counted(z.type.ndim, 'size')} for {z.type}, not s={s}.{at_user_line()}")
     if axes is None:
         axes = range(z.type.ndim) if sizes is None else range(z.type.ndim - len(sizes), z.type.ndim)
     along = [normal_axis(axis, z.type.ndim, name) for axis in several(axes)] if not isinstance(axes, range) else list(axes)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
 from pullback.core.trees import register_node
@@ -49,7 +50,7 @@ class RegularGridInterpolator:
     ) -> None:  # fmt: skip
         if bounds_error is not False:
             raise NotImplementedError(
-                f"RegularGridInterpolator takes bounds_error=False, not {bounds_error!r}.{at_user_line()}"
+                f"RegularGridInterpolator takes bounds_error=False, not {brief(bounds_error)}.{at_user_line()}"
             )
         self.grid = tuple([to_inexact(operand(each, "RegularGridInterpolator"), "points") for each in points])
         self.values = to_inexact(operand(values, "RegularGridInterpolator"), "values")
@@ -120,7 +121,7 @@ class RegularGridInterpolator:
 
 def _checked(method: Any) -> str:
     if method not in ("linear", "nearest"):
-        raise ValueError(f"RegularGridInterpolator takes method='linear' or 'nearest', not {method!r}.{at_user_line()}")
+        raise ValueError(f"RegularGridInterpolator takes method='linear' or 'nearest', not {brief(method)}.{at_user_line()}")
     return method
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from pullback.api.loops import fori_loop
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
@@ -215,7 +216,7 @@ def lu_solve(
     """
     unused(overwrite_b, check_finite)
     if trans not in (0, 1, 2):
-        raise ValueError(f"lu_solve takes trans=0, 1 or 2, not {trans!r}.{at_user_line()}")
+        raise ValueError(f"lu_solve takes trans=0, 1 or 2, not {brief(trans)}.{at_user_line()}")
     made, pivots = lu_and_piv
     made, x, shape = columns("lu_solve", made, b)
     if made.type.ndim < 2 or x.type.shape[-2:-1] != made.type.shape[-1:]:
@@ -264,7 +265,7 @@ def qr(
     """
     unused(overwrite_a, lwork, check_finite)
     if mode not in ("full", "r", "economic"):
-        raise ValueError(f"qr takes mode='full', 'economic' or 'r', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"qr takes mode='full', 'economic' or 'r', not {brief(mode)}.{at_user_line()}")
     found = lax_linalg.qr(matrices(a, "qr"), pivoting=pivoting, full_matrices=mode != "economic")
     return found[mode == "r" :]
 
@@ -305,7 +306,7 @@ def qr_multiply(
     """
     unused(overwrite_a, overwrite_c)
     if mode not in ("right", "left"):
-        raise ValueError(f"qr_multiply takes mode='right' or 'left', not {mode!r}.{at_user_line()}")
+        raise ValueError(f"qr_multiply takes mode='right' or 'left', not {brief(mode)}.{at_user_line()}")
     x, other = map(strong, to_common_dtype("qr_multiply", a, c, inexact=True))
     basis, *rest = lax_linalg.qr(x, pivoting=pivoting, full_matrices=False)
     basis = conj(basis) if conjugate else basis
@@ -343,7 +344,7 @@ def svd(
     """
     unused(overwrite_a, check_finite)
     if lapack_driver not in ("gesdd", "gesvd"):
-        raise ValueError(f"svd takes lapack_driver='gesdd' or 'gesvd', not {lapack_driver!r}.{at_user_line()}")
+        raise ValueError(f"svd takes lapack_driver='gesdd' or 'gesvd', not {brief(lapack_driver)}.{at_user_line()}")
     found = numpy_linalg.svd(a, full_matrices, compute_uv)
     return tuple(found) if compute_uv else found
 
@@ -371,7 +372,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
         [1. 1.]:f32[2]:cpu(0)
     """
     if output not in ("real", "complex"):
-        raise ValueError(f"schur takes output='real' or 'complex', not {output!r}.{at_user_line()}")
+        raise ValueError(f"schur takes output='real' or 'complex', not {brief(output)}.{at_user_line()}")
     x = matrices(a, "schur")
     form, basis = lax_linalg.schur(as_complex(x) if output == "complex" else x)
     return form, basis
@@ -490,7 +491,9 @@ def polar(
          [0. 2.]]:f32[2,2]:cpu(0))
     """
     if side not in ("left", "right") or method not in ("svd", "qdwh"):
-        raise ValueError(f"polar takes side='left' or 'right', and method='svd', not {side!r}, {method!r}.{at_user_line()}")
+        raise ValueError(
+            f"polar takes side='left' or 'right', and method='svd', not {brief(side)}, {brief(method)}.{at_user_line()}"
+        )
     unused(eps, max_iterations)
     x = matrices(a, "polar")
     turn = matrix_functions.polar_factor(x)
@@ -538,7 +541,7 @@ def eigh(
     """
     unused(overwrite_a, overwrite_b, turbo, check_finite)
     if type != 1 or eigvals is not None:
-        raise ValueError(f"eigh takes type=1 and eigvals=None, not {type!r} and {eigvals!r}.{at_user_line()}")
+        raise ValueError(f"eigh takes type=1 and eigvals=None, not {brief(type)} and {brief(eigvals)}.{at_user_line()}")
     triangle = "L" if lower else "U"
     if b is None:
         if eigvals_only:
@@ -594,7 +597,8 @@ def eigh_tridiagonal(
         raise ShapeError(f"eigh_tridiagonal takes vectors (n,) and (n - 1,), but got {on.type}, {below.type}.{at_user_line()}")
     if select not in ("a", "i") or (select == "i") != (select_range is not None):
         raise ValueError(
-            f"eigh_tridiagonal takes select='a', or 'i' with a select_range, not {select!r}, {select_range}.{at_user_line()}"
+            f"eigh_tridiagonal takes select='a', or 'i' with a select_range, not {brief(select)},"
+            f" {select_range}.{at_user_line()}"
         )
     first, last = (0, on.type.size - 1) if select_range is None else map(int, select_range)
     part = slice(first, last + 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.source import at_user_line
 from pullback.numpy.creation import triu
 from pullback.numpy.linalg.matrices import matrices
@@ -65,7 +66,7 @@ def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compu
          [0. 1.]]:f32[2,2]:cpu(0)
     """
     if method not in (None, "SPS", "blockEnlarge"):
-        raise ValueError(f"expm_frechet takes method=None, 'SPS' or 'blockEnlarge', not {method!r}.{at_user_line()}")
+        raise ValueError(f"expm_frechet takes method=None, 'SPS' or 'blockEnlarge', not {brief(method)}.{at_user_line()}")
     x, direction = map(strong, to_common_dtype("expm_frechet", A, E, inexact=True))
     change = matrix_function(x, direction, function="expm")
     return (matrix_function(x, function="expm"), change) if compute_expm else change
@@ -149,5 +150,5 @@ def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Arr
     if not disp:
         raise ValueError(f"funm takes disp=True: it does not estimate its error.{at_user_line()}")
     if not callable(func):
-        raise TypeError(f"funm takes a function of numbers, but got {func!r}.{at_user_line()}")
+        raise TypeError(f"funm takes a function of numbers, but got {brief(func)}.{at_user_line()}")
     return matrix_function(as_complex(matrices(A, "funm")), function=func)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike, default_dtype, kind, requested
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.numpy.arithmetic import abs as absolute
@@ -301,7 +302,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     vectors, n = _vectors(a, "convolution_matrix", 1), operator.index(n)
     if n <= 0 or mode not in ("full", "same", "valid"):
         raise ValueError(
-            f"convolution_matrix takes n > 0, and mode='full', 'same' or 'valid', not {n}, {mode!r}.{at_user_line()}"
+            f"convolution_matrix takes n > 0, and mode='full', 'same' or 'valid', not {n}, {brief(mode)}.{at_user_line()}"
         )
     m = vectors.shape[-1]
     rest = zeros((*vectors.shape[:-1], n - 1), vectors.dtype)
@@ -456,7 +457,7 @@ def invpascal(n: int, kind: str | None = None) -> Array:
 
 def _pascal(name: str, n: int, kind: str | None) -> Array:
     if kind not in (None, "symmetric", "upper", "lower"):
-        raise ValueError(f"{name} takes kind='symmetric', 'upper', 'lower' or None, not {kind!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes kind='symmetric', 'upper', 'lower' or None, not {brief(kind)}.{at_user_line()}")
     made = linalg(name)(_size(n, name), kind or "symmetric", exact=False) if n else np.zeros((0, 0))
     return array(np.asarray(made, default_dtype("f")))
 
@@ -483,7 +484,7 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
          [ 1. -1.]]:f32[2,2]:cpu(0)
     """
     if scale not in (None, "sqrtn", "n"):
-        raise ValueError(f"dft takes scale='sqrtn', 'n' or None, not {scale!r}.{at_user_line()}")
+        raise ValueError(f"dft takes scale='sqrtn', 'n' or None, not {brief(scale)}.{at_user_line()}")
     made = _made("dft", _size(n, "dft"), scale)
     if dtype is None:
         return made

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.lax import linalg as lax_linalg
 from pullback.numpy import linalg as numpy_linalg
 from pullback.numpy.arithmetic import absolute
@@ -53,7 +54,7 @@ def solve(
     """
     unused(overwrite_a, overwrite_b, debug, check_finite)
     if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ValueError(f"solve takes assume_a='gen', 'sym', 'her' or 'pos', not {assume_a!r}.{at_user_line()}")
+        raise ValueError(f"solve takes assume_a='gen', 'sym', 'her' or 'pos', not {brief(assume_a)}.{at_user_line()}")
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else numpy_linalg.solve(a, b)
 
 
@@ -92,7 +93,7 @@ def solve_triangular(
     """
     unused(overwrite_b, debug, check_finite)
     if trans not in (0, 1, 2, "N", "T", "C"):
-        raise ValueError(f"solve_triangular takes trans=0, 1, 2, 'N', 'T' or 'C', not {trans!r}.{at_user_line()}")
+        raise ValueError(f"solve_triangular takes trans=0, 1, 2, 'N', 'T' or 'C', not {brief(trans)}.{at_user_line()}")
     x, y, shape = columns("solve_triangular", a, b)
     flags: Any = {"transpose_a": trans not in (0, "N"), "conjugate_a": trans in (2, "C"), "unit_diagonal": unit_diagonal}
     return reshape(lax_linalg.triangular_solve(x, y, left_side=True, lower=lower, **flags), shape)
@@ -121,7 +122,7 @@ def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "
          [0. 2.]]:f32[2,2]:cpu(0)
     """
     if method not in ("schur", "eigen"):
-        raise ValueError(f"solve_sylvester takes method='schur' or 'eigen', not {method!r}.{at_user_line()}")
+        raise ValueError(f"solve_sylvester takes method='schur' or 'eigen', not {brief(method)}.{at_user_line()}")
     given = [strong(one) for one in to_common_dtype("solve_sylvester", A, B, C, inexact=True)]
     if all([one.type.ndim > 1 for one in given]):
         front = broadcast_shapes("solve_sylvester", *[one.type.shape[:-2] for one in given])

@@ -9,6 +9,7 @@ from functools import reduce
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import INT32, is_inexact
 from pullback.core.errors import ShapeError
 from pullback.numpy.arithmetic import abs as absolute
@@ -62,9 +63,9 @@ def map_coordinates(
     x = operand(input, "map_coordinates")
     dtype = x.type.dtype
     if not isinstance(mode, str) or mode not in _MODES:
-        raise ValueError(f"map_coordinates takes as mode one of {', '.join(_MODES)}; not {mode!r}.{at_user_line()}")
+        raise ValueError(f"map_coordinates takes as mode one of {', '.join(_MODES)}; not {brief(mode)}.{at_user_line()}")
     if operator.index(order) not in (0, 1):
-        raise NotImplementedError(f"map_coordinates interpolates with order 0 or 1, not {order!r}.{at_user_line()}")
+        raise NotImplementedError(f"map_coordinates interpolates with order 0 or 1, not {brief(order)}.{at_user_line()}")
     places = [operand(each, "map_coordinates", "coordinates") for each in coordinates]
     if len(places) != x.type.ndim or 0 in x.type.shape:
         raise ShapeError(

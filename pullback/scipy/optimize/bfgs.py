@@ -17,6 +17,7 @@ from pullback import numpy as pnp
 from pullback.api.derivatives import value_and_grad
 from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.numpy.promotion import at_user_line, refuse_complex, strong, to_inexact
 
@@ -100,10 +101,10 @@ def minimize(
     Source: see the module.
     """
     if not isinstance(args, tuple):
-        raise TypeError(f"minimize takes a tuple of further arguments, but args is {args!r}.{at_user_line()}")
+        raise TypeError(f"minimize takes a tuple of further arguments, but args is {brief(args)}.{at_user_line()}")
     limited = method.lower() in _LIMITED
     if method.lower() != "bfgs" and not limited:
-        raise ValueError(f"minimize takes method='BFGS' or 'L-BFGS', not {method!r}.{at_user_line()}")
+        raise ValueError(f"minimize takes method='BFGS' or 'L-BFGS', not {brief(method)}.{at_user_line()}")
     x = to_inexact(x0, "minimize")
     if not limited:
         refuse_complex("minimize", x)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import kind
 from pullback.core.errors import ShapeError
 from pullback.numpy.axes import normal_axis, several
@@ -110,7 +111,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
 def _convolved(name: str, in1: Any, in2: Any, mode: str, method: str, precision: Any) -> Array:
     check_precision(precision, name)
     if method not in ("auto", "direct", "fft"):
-        raise ValueError(f"{name} takes method='auto', 'direct' or 'fft', not {method!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes method='auto', 'direct' or 'fft', not {brief(method)}.{at_user_line()}")
     x, y = _operands(name, in1, in2, mode)
     return fftconvolve(x, y, mode) if method == "fft" else _direct(name, x, y, mode)
 
@@ -166,7 +167,7 @@ def _of_images(name: str, in1: Any, in2: Any, mode: str, boundary: str, fillvalu
     """`before`: whether, of an even number of elements, the middle one counts as that before the middle or the next."""
     check_precision(precision, name)
     if boundary not in _BOUNDARIES:
-        raise ValueError(f"{name} takes boundary='fill', 'wrap' or 'symm', not {boundary!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes boundary='fill', 'wrap' or 'symm', not {brief(boundary)}.{at_user_line()}")
     x, y = _operands(name, in1, in2, mode, ndim=2)
     if mode == "valid":
         return _direct(name, x, y, mode)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import kind
 from pullback.core.errors import ShapeError
 from pullback.core.source import warn
@@ -63,7 +64,7 @@ def detrend(
     if type not in ("linear", "constant") or overwrite_data is not None:
         raise ValueError(
             "detrend takes type='linear' or 'constant', and overwrites nothing, so overwrite_data is None; not"
-            f" {type!r} and {overwrite_data!r}.{at_user_line()}"
+            f" {type!r} and {brief(overwrite_data)}.{at_user_line()}"
         )
     x = to_inexact(data, "detrend")
     along = normal_axis(axis, x.type.ndim, "detrend")
@@ -111,7 +112,8 @@ def _segments(name: str, window: Any, nperseg: Any, noverlap: Any, nfft: Any, le
     transform = size if nfft is None else operator.index(nfft)
     if not 1 <= size <= max(length, 1) or not 0 <= overlap < size or transform < size:
         raise ShapeError(
-            f"{name} takes segments of 1 to {length} elements, an overlap that is smaller and a transform that is no smaller;"
+            f"{name} takes segments of 1 to {counted(length, 'element')}, an overlap that is smaller and a transform that is"
+            " no smaller;"
             f" not nperseg={size}, noverlap={overlap}, nfft={transform}.{at_user_line()}"
         )
     return _Segments(in_dtype(operand(weights, name), dtype), size, size - overlap, transform)
@@ -169,7 +171,9 @@ def stft(
         ((3, 5), [1.  0.5 0. ]:f32[3]:cpu(0))
     """
     if boundary is not None and boundary not in _BOUNDARIES:
-        raise ValueError(f"stft takes boundary='zeros', 'even', 'odd', 'constant' or None, not {boundary!r}.{at_user_line()}")
+        raise ValueError(
+            f"stft takes boundary='zeros', 'even', 'odd', 'constant' or None, not {brief(boundary)}.{at_user_line()}"
+        )
     signal = transforms.to_transform(x, "stft")
     along = normal_axis(axis, signal.type.ndim, "stft")
     signal, dtype = moveaxis(signal, along, -1), real_dtype(signal.type.dtype)
@@ -271,8 +275,8 @@ def csd(
     """
     if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
         raise ValueError(
-            f"csd takes scaling='density' or 'spectrum' and average='mean' or 'median', not {scaling!r} and {average!r}."
-            f"{at_user_line()}"
+            f"csd takes scaling='density' or 'spectrum' and average='mean' or 'median', not {brief(scaling)} and"
+            f" {brief(average)}.{at_user_line()}"
         )
     alone = y is None or y is x
     signals = to_common_dtype("csd", x, x if y is None else y, inexact=True)

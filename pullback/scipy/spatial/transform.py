@@ -20,8 +20,10 @@ import numpy as np
 from pullback import numpy as pnp
 from pullback import random
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_class
 from pullback.numpy.promotion import at_user_line, refuse_complex, to_common_dtype, to_inexact
 
 __all__ = ["Rotation", "Slerp"]
@@ -29,6 +31,7 @@ __all__ = ["Rotation", "Slerp"]
 _SMALL = 1e-4  # squares of angles below which functions of them are their Taylor polynomials, so that derivatives exist at 0
 
 
+@api_class
 class Rotation(NamedTuple):
     """Rotations of space: one, or an array of them. It is a tree: of its quaternions.
 
@@ -466,6 +469,7 @@ class Rotation(NamedTuple):
         return self.quat.shape[0]
 
 
+@api_class
 class Slerp(NamedTuple):
     """Rotations between those at known times: about one axis, and as fast as it takes, from each to the next. It is a tree.
 
@@ -575,6 +579,6 @@ def _axes(seq: str, sizes: tuple[int, ...]) -> tuple[list[int], bool]:
     if not known or any(one == other for one, other in itertools.pairwise(seq)):
         raise ValueError(
             f"Euler angles have {' or '.join(map(str, sizes))} axes, given by letters of 'xyz' or of 'XYZ', none twice in a"
-            f" row; but seq is {seq!r}.{at_user_line()}"
+            f" row; but seq is {brief(seq)}.{at_user_line()}"
         )
     return ["xyz".index(letter) for letter in seq.lower()], seq.isupper()

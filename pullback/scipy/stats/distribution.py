@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.array import Array
+from pullback.core.source import api_boundary
 from pullback.numpy.arithmetic import floor
 from pullback.numpy.elementary import exp, expm1, log, log1p
 from pullback.numpy.logic import where
@@ -119,6 +120,7 @@ class Distribution:
         signature = inspect.Signature([inspect.Parameter(name, either, default=defaults.get(name, none)) for name in names])
         title = f"{self.name}.{method}"
 
+        @api_boundary
         def function(*args: Any, **kwargs: Any) -> Array:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()

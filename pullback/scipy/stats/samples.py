@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from pullback import lax, random
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
+from pullback.core.source import api_class
 from pullback.core.trees import register_node
 from pullback.lax.linalg import cholesky, triangular_solve
 from pullback.nn.normalizing import logsumexp
@@ -30,7 +32,7 @@ from pullback.scipy.special.probability import ndtr
 
 def _check_policy(name: str, nan_policy: str, known: tuple[str, ...] = ("propagate",)) -> None:
     if nan_policy not in known:
-        raise ValueError(f"{name} takes nan_policy={' or '.join(map(repr, known))}, not {nan_policy!r}.{at_user_line()}")
+        raise ValueError(f"{name} takes nan_policy={' or '.join(map(repr, known))}, not {brief(nan_policy)}.{at_user_line()}")
 
 
 def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Array:
@@ -59,7 +61,7 @@ def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, 
     refuse_complex("rankdata", a)
     _check_policy("rankdata", nan_policy)
     if method not in _RANKS:
-        raise ValueError(f"rankdata takes method={', '.join(map(repr, _RANKS))}, not {method!r}.{at_user_line()}")
+        raise ValueError(f"rankdata takes method={', '.join(map(repr, _RANKS))}, not {brief(method)}.{at_user_line()}")
 
     def ranked(x: Any) -> Any:
         out = to_inexact(_RANKS[method](x, sort(x)), "rankdata")
@@ -167,6 +169,7 @@ def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "pr
     return spread / sqrt(known)
 
 
+@api_class
 class gaussian_kde:
     """A kernel density estimate: the mean of normal densities around the points of a sample.
 
@@ -203,7 +206,9 @@ class gaussian_kde:
         named = bw_method is None or isinstance(bw_method, str)
         factor: Any = rules.get(bw_method or "scott") if named else bw_method(self) if callable(bw_method) else bw_method
         if factor is None:
-            raise ValueError(f"gaussian_kde takes bw_method='scott', 'silverman', a number or a function, not {bw_method!r}.")
+            raise ValueError(
+                f"gaussian_kde takes bw_method='scott', 'silverman', a number or a function, not {brief(bw_method)}."
+            )
         self.factor = factor
         off = data - (data @ self.weights)[:, None]
         self.covariance = (off * self.weights) @ off.T / (1 - 1 / self.neff) * factor**2

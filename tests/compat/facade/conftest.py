@@ -8,8 +8,6 @@ import pytest
 
 from pullback.compat.jax.facade import begin_habits, end_habits
 
-end_habits()
-
 
 @pytest.fixture(autouse=True)
 def as_jax() -> Iterator[None]:

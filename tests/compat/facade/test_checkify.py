@@ -66,7 +66,7 @@ def test_pmap_on_one_device() -> None:
         return 2 * x
 
     np.testing.assert_array_equal(double(jnp.ones((1, 3))), np.full((1, 3), 2.0))
-    with pytest.raises(ValueError, match="but there are 1 devices"):
+    with pytest.raises(ValueError, match="of which this process has 1"):
         double(jnp.ones((2, 3)))
 
     def scaled(x: Any, count: int, y: Any) -> Any:

@@ -224,3 +224,10 @@ def test_functions_that_convert_nothing_refuse_an_integer_that_is_too_large() ->
             lax.reduce_window(narrow, init, lax.max, (2,), (1,), "VALID")
     assert lax.reduce(narrow, 255, lax.min, (0,)) == 5
     assert lax.reduce(narrow, np.uint8(7), lax.max, (0,)) == 200
+
+
+def test_asking_for_the_dtype_converts_nothing():
+    with pb.checking(widening="error"):
+        assert jnp.result_type(jnp.ones(3), jnp.ones(3, jnp.bfloat16)) == jnp.float32
+        with pytest.raises(pb.errors.DtypeWidened):
+            jnp.ones(3) + jnp.ones(3, jnp.bfloat16)

@@ -186,7 +186,7 @@ def test_shard_map_names_the_mesh_that_it_cannot_use() -> None:
         Mesh([device, device], "x")
     with pytest.raises(ValueError, match=r"shard_map of sin .*was given no mesh"):
         jax.shard_map(jnp.sin, in_specs=None, out_specs=None)(1.0)
-    with pytest.raises(ValueError, match=r"has 2 devices, but there are 1"):
+    with pytest.raises(ValueError, match=r"has 2 devices, of which this process has 1"):
         jax.experimental.mesh_utils.create_device_mesh((2,))
 
 

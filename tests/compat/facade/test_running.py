@@ -115,7 +115,7 @@ except ValueError as error:
     print(error)
 """
     first, second = program(tmp_path, text).stdout.splitlines()
-    assert first == "2 [3. 3.]" and "but there are 2 devices" in second
+    assert first == "2 [3. 3.]" and "of which this process has 2." in second
 
 
 def test_each_function_says_something_of_itself(tmp_path: Path) -> None:

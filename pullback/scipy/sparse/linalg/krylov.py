@@ -13,6 +13,7 @@ from typing import Any
 from pullback.api.loops import fori_loop, while_loop
 from pullback.api.solvers import custom_linear_solve
 from pullback.core.array import ArrayLike
+from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.core.source import at_user_line
 from pullback.core.trees import check_like, kind_of, unflatten
@@ -282,5 +283,5 @@ def gmres(
         ([1. 2.]:f32[2]:cpu(0), 0:i32[]:cpu(0))
     """
     if solve_method not in ("batched", "incremental"):
-        raise ValueError(f"gmres takes solve_method='batched' or 'incremental', not {solve_method!r}.{at_user_line()}")
+        raise ValueError(f"gmres takes solve_method='batched' or 'incremental', not {brief(solve_method)}.{at_user_line()}")
     return _solved("gmres", _gmres, A, b, x0, M, False, tol=tol, atol=atol, maxiter=maxiter, restart=operator.index(restart))
