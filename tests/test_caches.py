@@ -216,6 +216,15 @@ def fill_constants(monkeypatch: Any) -> tuple[int, int]:
     return max(map(len, (scaling._ones, zero._zeros, literals._literals))), 3
 
 
+def fill_jitted(monkeypatch: Any) -> tuple[int, int]:
+    monkeypatch.setattr(history._jitted, "limit", 4)
+    for number in range(8):
+        names: dict[str, Any] = {}
+        exec(f"def f{number}(x): return x + {number}.0", names)
+        pb.jit(names[f"f{number}"])(1.0)
+    return len(history._jitted), 4
+
+
 def fill_types(monkeypatch: Any) -> tuple[int, int]:
     """Types that nothing holds are forgotten; those that something holds stay the ones that they are."""
     monkeypatch.setattr(types._recent, "limit", 10)
@@ -271,6 +280,7 @@ def test_bounds_in_the_table_are_those_of_the_code() -> None:
         "api/compiled.py` `_fast_paths": compiled.MAX_FAST_PATHS,
         "api/compiled.py` `_checked": compiled.MAX_CHECKED,
         "api/history.py` `_missed": history.MAX_MISSES,
+        "api/history.py` `_jitted": history._jitted.limit,
         "api/large.py` `_noted": large._noted.limit,
         "diagnose/checking.py` `_within": MAX_AROUND,
         "diagnose/checks.py` `modes": MAX_MODES,

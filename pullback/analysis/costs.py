@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 from pullback.analysis.compiled import compiled_figures, in_words, traced
 from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
+from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.brief import brief
 from pullback.core.errors import LeafError
@@ -296,7 +297,9 @@ def _cells(row: CostRow, view: str) -> list[str]:
 
 
 @api_boundary
-def cost(fun: Function, *args: Any, backend: bool | None = None, measure: bool = False, **kwargs: Any) -> CostTable:
+def cost(
+    fun: Function, *args: Any, apply: Apply = "", backend: bool | None = None, measure: bool = False, **kwargs: Any
+) -> CostTable:
     """What a function costs for arguments like these: operations, bytes and their ratio, by the user's lines.
 
     Costs follow from the types, by one rule for each operation (docs/costs.md says which). The steps of loops are counted, of
@@ -305,7 +308,8 @@ def cost(fun: Function, *args: Any, backend: bool | None = None, measure: bool =
 
     Arguments:
         fun: a function of arrays and pytrees; any transformation of one.
-        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+        args, kwargs: what to call it with, or what is made of it by `apply`; an `ArrayType` serves for an array.
+        apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         backend: whether to compile the function for XLA's figures. By default, if it has no more than 500 equations.
         measure: whether to run it, by `pb.replay` on NumPy, operation by operation, for the time that each takes. Then the
             steps that its loops take for these arguments count, and the branches that are taken.
@@ -315,7 +319,7 @@ def cost(fun: Function, *args: Any, backend: bool | None = None, measure: bool =
 
     Raises:
         LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType; or has no values, which
-            measuring takes. TypeError: `backend` or `measure` is no bool.
+            measuring takes. TypeError: `backend` or `measure` is no bool. ValueError: `apply` cannot be read.
 
     Example:
         >>> import pullback as pb
@@ -328,7 +332,7 @@ def cost(fun: Function, *args: Any, backend: bool | None = None, measure: bool =
     """
     check_callable(fun, "cost")
     check_flags("cost", measure=measure, **({} if backend is None else {"backend": backend}))
-    taken = traced("cost", fun, args, kwargs)
+    taken = traced("cost", apply_transformations(fun, apply), args, kwargs)
     ran: dict[int, Ran] = {}
     if measure:
         for name, leaf in zip(taken.names, taken.leaves):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
 from pullback.analysis.counting import maker_of, place_of, source_of
 from pullback.analysis.tables import Column, Shown, Table, number_of, size
+from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Argnums, Function, check_callable, check_flags
 from pullback.core.source import api_boundary, describe
@@ -176,7 +177,12 @@ class MemoryTable(Shown):
 
 @api_boundary
 def memory(
-    fun: Function, *args: Any, donate_argnums: Argnums | None = None, backend: bool | None = None, **kwargs: Any
+    fun: Function,
+    *args: Any,
+    apply: Apply = "",
+    donate_argnums: Argnums | None = None,
+    backend: bool | None = None,
+    **kwargs: Any,
 ) -> MemoryTable:
     """What a function takes of memory for arguments like these: the peak, what is there then, what the backward pass waits for.
 
@@ -185,7 +191,8 @@ def memory(
 
     Arguments:
         fun: a function of arrays and pytrees; any transformation of one.
-        args, kwargs: what to call it with; an `ArrayType` serves for an array.
+        args, kwargs: what to call it with, or what is made of it by `apply`; an `ArrayType` serves for an array.
+        apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         donate_argnums: the numbers of arguments whose memory may be taken for results, as for `pb.jit`. A function that is
             jitted already says that itself.
         backend: whether to compile the function for XLA's figures. By default, if it has no more than 500 equations.
@@ -195,7 +202,7 @@ def memory(
 
     Raises:
         LeafError: a leaf of the arguments is neither an array, nor a number, nor an ArrayType. TypeError: `backend` is no bool.
-        ValueError: `donate_argnums` is given for a jitted function.
+        ValueError: `donate_argnums` is given for a jitted function, or `apply` cannot be read.
 
     Example:
         >>> import pullback as pb
@@ -209,6 +216,7 @@ def memory(
     check_callable(fun, "memory")
     if backend is not None:
         check_flags("memory", backend=backend)
+    fun = apply_transformations(fun, apply)
     if isinstance(fun, Jitted):
         if donate_argnums is not None:
             raise ValueError(
@@ -245,7 +253,8 @@ def _waiting(program: Program, names: Sequence[str], released: Sequence[int]) ->
     numbers = {variable: number for number, variable in enumerate(program.inputs)}
     for one in waiting(program, released):
         if one.equation is not None:
-            yield _value(one.equation.primitive.name, one.variable.type, one.bytes, one.equation)
+            maker = _innermost(one.variable, one.equation) or one.equation
+            yield _value(maker.primitive.name, one.variable.type, one.bytes, maker)
         elif one.within:  # an input of a Program that is held: its carry, what it is passed
             yield _value(f"what {one.within[-1].primitive.name} carries", one.variable.type, one.bytes, one.within[-1])
         else:
@@ -359,8 +368,7 @@ def _many(values: Sequence[Value], what: str) -> str:
 
 
 def _table(title: str, values: Sequence[Value], headings: tuple[str, ...]) -> Table:
-    """Values as rows, the first ones of them."""
-    shown = values[:MOST_ROWS]
+    """Values as rows, those that are alike as one, the first ones of them."""
     read: dict[str, Callable[[Value], str]] = {
         "what": lambda one: one.made_by,
         "made by": lambda one: one.made_by,
@@ -369,7 +377,14 @@ def _table(title: str, values: Sequence[Value], headings: tuple[str, ...]) -> Ta
         "wanted by": lambda one: ", ".join(one.wanted_by),
     }
     columns = [Column("bytes", True), Column("type"), *map(Column, headings), Column("code", code=True)]
-    rows = [[size(one.bytes), str(one.type), *[read[heading](one) for heading in headings], one.text] for one in shown]
-    rest = values[MOST_ROWS:]
+    alike: dict[tuple[str, ...], list[Value]] = {}
+    for one in values:
+        alike.setdefault((str(one.type), *[read[heading](one) for heading in headings], one.text), []).append(one)
+    groups = sorted(alike.items(), key=lambda group: -sum([one.bytes for one in group[1]]))
+    rows = []
+    for (type, *cells), group in groups[:MOST_ROWS]:
+        many = f"{len(group)} x " if len(group) > 1 else ""
+        rows.append([size(sum([one.bytes for one in group])), f"{many}{type}", *cells])
+    rest = [one for _, group in groups[MOST_ROWS:] for one in group]
     notes = [f"... and {_many(rest, 'more value')}"] if rest else []
     return Table(title, columns, rows, notes).without_empty()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 from pullback.analysis.counting import EquationCost, equation_costs, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
+from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
@@ -392,7 +393,9 @@ def _as_jit_runs_it(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any
 
 
 @api_boundary
-def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = False, **kwargs: Any) -> Profile:
+def profile(
+    fun: Function, *args: Any, apply: Apply = "", runs: int | None = None, alone: bool = False, **kwargs: Any
+) -> Profile:
     """How long the operations of a compiled function take, and of which of your lines and equations they are: measured.
 
     The function is compiled by XLA as jit compiles it, except that each operation bears the ids of the equations that it comes
@@ -402,7 +405,8 @@ def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = Fa
     Arguments:
         fun: a function of arrays and pytrees; any transformation of one. It is called with these arguments several times, and
             what it does besides returning values is done each time.
-        args, kwargs: what to call it with. None of them is donated.
+        args, kwargs: what to call it with, or what is made of it by `apply`. None of them is donated.
+        apply: transformations to apply to it first, as text, `"grad,vmap"`, or as a list of functions.
         runs: how often it runs, in each of the two ways; by default 20 times, or for two seconds.
         alone: whether to measure each equation by itself, compiled alone, rather than what XLA makes of all of them together;
             also where XLA's profiler records no operations.
@@ -412,7 +416,8 @@ def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = Fa
         `pb.explore`, `.save_perfetto(path)` writes a trace.
 
     Raises:
-        LeafError: an argument is a type, or a traced value: nothing can run. ValueError: `runs` is not 1 or more.
+        LeafError: an argument is a type, or a traced value: nothing can run. ValueError: `runs` is not 1 or more, or
+            `apply` cannot be read.
         RuntimeError: another profile is being recorded (`pb.profiler.start_trace`).
 
     Example:
@@ -422,6 +427,7 @@ def profile(fun: Function, *args: Any, runs: int | None = None, alone: bool = Fa
         True
     """
     check_callable(fun, "profile")
+    fun = apply_transformations(fun, apply)
     check_flags("profile", alone=alone)
     if runs is not None and (isinstance(runs, bool) or not isinstance(runs, INTEGERS) or runs < 1):
         raise ValueError(f"profile takes runs as a number of runs, 1 or more, but got {brief(runs)}.")

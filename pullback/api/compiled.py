@@ -231,7 +231,7 @@ class Jitted(NativeCallable):
             self._history.hit()
         else:
             kept = [*list(self._checked), *list(self._signatures)]  # lists at once: other threads may add to them
-            noted = self._history.miss(key, kept)
+            noted = self._history.miss(self._fun, key, kept)
             if refuses_traces():
                 raise RuntimeError(
                     f"Nothing may be traced here (no_tracing). {self._explain(noted)} Call it with such arguments"
@@ -469,7 +469,7 @@ class Jitted(NativeCallable):
             >>> f.clear_cache()
         """
         retire(self)
-        self._history = History()
+        self._history = History(self._history)
         self._signatures.clear()
         self._checked.clear()
         self._take([])

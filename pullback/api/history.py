@@ -12,17 +12,26 @@ import numpy as np
 
 from pullback.api.functions import Function, argument_name
 from pullback.api.signatures import Change, call_leaves, differ, differences, distance, static_text
+from pullback.core.bounded import Bounded
+from pullback.core.source import innermost, name_of
 from pullback.core.trees import Trees
 
 MAX_MISSES = 64  # that are remembered
 _SHOWN = 8  # arguments that a signature in words lists
 
 FIRST = "it is called for the first time"
+ANEW = (
+    f"{FIRST}. Another function of the same code was jitted and traced before: where the two are the same, call jit once,"
+    " outside of the loop or the function that calls it"
+)
 UNLIKE = "no earlier call is like this one"
 UNKNOWN = "no earlier call like this one is remembered"
 CLOSED = "it closes over traced values of what encloses it, so what was traced of it serves one call only"
 FORGOTTEN = "what an earlier call like this one traced has been forgotten"
 RAISED = "an earlier call like this one raised an error while it was traced"
+
+
+_jitted: Bounded[Any, object] = Bounded(256)  # by code, file and name of a function, what its calls were first counted for
 
 
 class Miss(NamedTuple):
@@ -86,20 +95,25 @@ class Noted:
 class History:
     """The calls of a jitted function, and the keys of those that missed. What is said of them is found when somebody asks.
 
+    Arguments:
+        before: the history of the same function before it was told to forget.
+
     Attributes:
         calls: how many calls compiled code has counted by itself: a word that it adds to.
         hit: counts a call; no two threads count the same.
+        owner: what is the same for all histories of one jitted function, and of no other.
     """
 
-    __slots__ = ("_counted", "_missed", "_misses", "calls", "hit")
+    __slots__ = ("_counted", "_missed", "_misses", "calls", "hit", "owner")
 
-    def __init__(self) -> None:
+    def __init__(self, before: History | None = None) -> None:
+        self.owner: object = object() if before is None else before.owner
         self.calls: np.ndarray[Any, np.dtype[np.uint64]] = np.zeros(1, np.uint64)
         self._counted, self._misses = itertools.count(), itertools.count()
         self.hit = self._counted.__next__
         self._missed: deque[Noted] = deque(maxlen=MAX_MISSES)
 
-    def miss(self, key: Any, seen: Sequence[Any]) -> Noted:
+    def miss(self, fun: Function, key: Any, seen: Sequence[Any]) -> Noted:
         """Note that a call has to be traced, given the keys that there are. Of several that are as near the last one counts."""
         before, found, missed = next(self._misses), hash(key), list(self._missed)
         again = next((one for one in reversed(missed) if one.hash == found and not differ(one.key, key)), None)
@@ -109,9 +123,17 @@ class History:
             known = [*seen, *[one.key for one in missed]]  # calls that raised, or closed over traced values, left no signature
             nearest = min(reversed(known), key=lambda one: distance(one, key), default=None)
             unlike = UNLIKE if before <= max(len(missed), len(seen)) else UNKNOWN
-            noted = Noted(key, found, nearest, FIRST if nearest is None else unlike)
+            noted = Noted(key, found, nearest, self._first(fun) if nearest is None else unlike)
         self._missed.append(noted)
         return noted
+
+    def _first(self, fun: Function) -> str:
+        """Why the first call of a function is traced."""
+        code = getattr(innermost(fun), "__code__", None)
+        if code is None:
+            return FIRST
+        owner = _jitted.setdefault((code, code.co_filename, name_of(fun)), self.owner)
+        return FIRST if owner is self.owner else ANEW
 
     def info(self, fun: Function, size: int, trees: Trees) -> CallInfo:
         """What became of the calls, given how many signatures are kept."""

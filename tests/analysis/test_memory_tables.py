@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -66,6 +67,29 @@ def test_residuals_of_a_scan_are_stacked_and_made_in_its_body() -> None:
     found = {one.made_by: one for one in pb.memory(pb.grad(looped), W, X, backend=False).residuals}
     assert found["sech_squared"].bytes == 6 * XS and "pnp.tanh(c @ w)" in found["sech_squared"].text
     assert "transpose of dot_general" in found["argument w"].wanted_by
+
+
+def test_what_a_loop_stacks_is_made_in_its_body_at_the_peak_too() -> None:
+    table = pb.memory(pb.grad(looped), W, X, backend=False)
+    kept = {one.id: one for one in table.residuals if one.made_by == "sech_squared"}
+    found = [one for one in table.values if one.made_by == "sech_squared"]
+    assert [(one.bytes, one.text, one.id in kept) for one in found] == [(6 * XS, kept[found[0].id].text, True)]
+
+
+def test_values_that_are_alike_are_one_row_with_their_number_and_bytes() -> None:
+    def twins(x: Any) -> Any:
+        return sum([pnp.sin(x + number) @ pnp.cos(x + number).T for number in range(3)])
+
+    table = pb.memory(lambda x: pnp.sum(twins(x) ** 2), X, apply="grad", backend=False)
+    _, kept = table.tables()
+    alike = Counter([(f"{one.bytes:,}", str(one.type), one.made_by, one.wanted_by) for one in table.residuals])
+    expected = [(type if many == 1 else f"{many} x {type}", made_by) for (_, type, made_by, _), many in alike.items()]
+    assert sorted([(row[1], row[2]) for row in kept.rows]) == sorted(expected) and 3 in alike.values()
+    for row in kept.rows:
+        many = int(row[1].partition(" x ")[0]) if " x " in row[1] else 1
+        one = next(one for one in table.residuals if str(one.type) == row[1].rpartition(" ")[2])
+        assert row[0] == f"{many * one.bytes:,} B"
+    assert kept.title.startswith(f"kept for the backward pass: {len(table.residuals)} values, ")
 
 
 @pytest.mark.parametrize(

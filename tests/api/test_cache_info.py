@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ WAYS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]] = {
 @pytest.mark.parametrize("native", [True, False])
 def test_each_call_is_counted_once(way: str, native: bool) -> None:
     function, args, kwargs = WAYS[way]
+    history._jitted.clear()
     jitted = pb.jit(function, native=native)
     for number in range(12):
         jitted(*args, **kwargs)
@@ -39,6 +41,39 @@ def test_each_call_is_counted_once(way: str, native: bool) -> None:
     assert [miss.reason for miss in info.explained] == [history.FIRST]
     jitted.clear_cache()
     assert jitted.cache_info() == (0, 0, 0, ())
+
+
+def doubled(x: Any) -> Any:
+    return x * 2.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pb.jit(lambda x: x * 2.0),
+        lambda: pb.jit(doubled),
+        lambda: pb.jit(pb.grad(doubled)),
+        lambda: pb.jit(functools.partial(doubled)),
+    ],
+)
+def test_a_function_that_is_jitted_again_is_told_so(make: Callable[[], Any]) -> None:
+    history._jitted.clear()
+    reasons = []
+    for _ in range(3):
+        jitted = make()
+        jitted(1.0)
+        reasons += [miss.reason for miss in jitted.cache_info().explained]
+    assert reasons == [history.FIRST, history.ANEW, history.ANEW]
+
+
+def test_other_functions_and_forgotten_ones_are_not_taken_for_jitted_again() -> None:
+    history._jitted.clear()
+    one, other = pb.jit(lambda x: x * 3.0), pb.jit(lambda x: x * 3.5)
+    for jitted in (one, other, pb.jit(doubled), pb.jit(pb.grad(doubled)), pb.jit(pb.vmap(doubled))):
+        for _ in range(2):
+            jitted(pnp.ones(())) if jitted.__name__ != "vmap_doubled" else jitted(pnp.ones(3))
+            assert [miss.reason for miss in jitted.cache_info().explained] == [history.FIRST], jitted
+            jitted.clear_cache()
 
 
 def test_calls_of_several_signatures_are_counted_together() -> None:

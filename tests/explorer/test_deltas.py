@@ -70,3 +70,10 @@ def test_of_several_arguments_those_that_are_meant() -> None:
 def test_nothing_waits_where_the_derivative_is_constant() -> None:
     assert "Nothing waits for the backward pass." in said("grad", lambda x: pnp.sum(2.0 * x), X)
     assert " B wait for the backward pass at most." in said("grad", lambda x: pnp.sum(pnp.tanh(x) ** 2), X)
+
+
+def test_of_many_arguments_the_first_are_named() -> None:
+    many = dict.fromkeys("abcdef", 1.0)
+    assert "on arguments p['a'], p['b'], p['c'] and 3 more." in said("base", lambda p: 1.0, many, apply="")
+    few = dict.fromkeys("abcd", 1.0)
+    assert "on arguments p['a'], p['b'], p['c'] and p['d']." in said("base", lambda p: 1.0, few, apply="")
