@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
+from pullback.analysis.compiled import Taken, compiled_figures, devices_of, traced_by_jit
 from pullback.analysis.counting import maker_of, place_of, source_of
 from pullback.analysis.tables import Column, Shown, Table, number_of, size
 from pullback.api.compiled import Jitted, jit
@@ -148,7 +148,8 @@ class MemoryTable(Shown):
         sizes = {text: self.compiled.get(f"{name}_size_in_bytes", 0) for name, text in names.items()}
         whole = sizes["arguments"] + sizes["results"] + sizes["temporaries"] - sizes["results in donated memory"]
         parts = [f"{size(number)} of {text}" for text, number in sizes.items() if number or text != names["alias"]]
-        notes.append(f"compiled by XLA: {size(whole)}, {', '.join(parts)}")
+        many = devices_of(self.program)
+        notes.append(f"compiled by XLA{f', on each of {many} devices' if many > 1 else ''}: {size(whole)}, {', '.join(parts)}")
         notes.append("XLA fuses operations, whose values never lie in memory then, runs them in another order, and may copy")
         return notes
 

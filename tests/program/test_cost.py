@@ -293,6 +293,7 @@ SENT = {
     "all_gather": (lambda x: lax.all_gather(x, "i"), 4 * 3 * 32),
     "psum_scatter": (lambda x: lax.psum_scatter(x, "i", tiled=True), 4 * 3 / 4 * 32),
     "ppermute": (lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]), 4 * 32),
+    "ppermute of some": (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 2), (3, 0)]), 2 * 32),
     "all_to_all": (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), 4 * 3 / 4 * 32),
     "axis_index": (lambda x: x * lax.axis_index("i").astype(x.dtype), 0),
     "two of them in a loop": (
