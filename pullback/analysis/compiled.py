@@ -97,7 +97,7 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program, own:
 @remembered
 def devices_of(program: Program) -> int:
     """On how many devices a Program runs."""
-    meshes = [variable.sharding.mesh.size for variable in program.inputs if variable.sharding is not None]
+    meshes: list[int] = [variable.sharding.mesh.size for variable in program.inputs if variable.sharding is not None]
     runs = [run for equation in program.equations for run in runs_of(equation)]
     return max([1, *meshes, *[max(run.at_once, devices_of(run.program)) for run in runs]])
 
