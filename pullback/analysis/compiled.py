@@ -14,6 +14,7 @@ from pullback.api.traced import call_paths, xpr
 from pullback.core.errors import PullbackError
 from pullback.core.trees import kind_of, unflatten
 from pullback.program.cost import Cost
+from pullback.program.equation import remembered
 from pullback.program.program import Program
 from pullback.program.running import runs_of
 
@@ -89,7 +90,16 @@ def in_words(found: Mapping[str, float] | None, why: str, program: Program, own:
     if (own.flops, own.transcendentals, own.bytes) != tuple([found.get(key, 0.0) for key, *_ in figures]):
         lines.append("XLA counts what it has fused: values within a fusion never lie in memory, and some are computed twice")
         lines[-1] += "; of a loop it counts one step" if has_loops(program) else ""
+        lines[-1] += f"; it counts what one of {many} devices does" if (many := devices_of(program)) > 1 else ""
     return lines
+
+
+@remembered
+def devices_of(program: Program) -> int:
+    """On how many devices a Program runs."""
+    meshes: list[int] = [variable.sharding.mesh.size for variable in program.inputs if variable.sharding is not None]
+    runs = [run for equation in program.equations for run in runs_of(equation)]
+    return max([1, *meshes, *[max(run.at_once, devices_of(run.program)) for run in runs]])
 
 
 def has_loops(program: Program) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from pullback.analysis.compiled import compiled_figures, in_words, traced
 from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
-from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
+from pullback.analysis.tables import Column, Table, Written, count, duration, number_of, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_callable, check_flags
 from pullback.core.brief import brief
@@ -96,7 +95,7 @@ VIEWS: dict[str, tuple[str, Key]] = {
 }
 
 
-class CostTable(Shown):
+class CostTable(Written):
     """What a function costs: `print(table)` shows it by the user's lines, `table.by("equation")` in another way.
 
     Attributes:
@@ -115,6 +114,8 @@ class CostTable(Shown):
         >>> [row.name for row in table.by("primitive").rows]
         ['sin', 'reduce_sum']
     """
+
+    format = "pullback.cost"
 
     def __init__(
         self, program: Program, equations: tuple[EquationCost, ...], compiled: dict[str, float] | None, why: str, view: str
@@ -251,22 +252,9 @@ class CostTable(Shown):
             parts.append(f"{size(whole.sent)} sent between devices")
         return f"{heading(self.program)}: {', '.join(parts)}"
 
-    def to_json(self) -> str:
-        """All of it as JSON: the total, a record for each equation, and what XLA counts.
-
-        Returns:
-            A string.
-
-        Example:
-            >>> import json
-            >>> import pullback as pb
-            >>> found = json.loads(pb.cost(lambda x: x + 1.0, pb.ArrayType((3,), "float32"), backend=False).to_json())
-            >>> found["total"]["flops"], found["equations"][0]["primitive"]
-            (3.0, 'add')
-        """
+    def records(self) -> dict[str, Any]:
         equations = [{**one._asdict(), "cost": one.cost._asdict()} for one in self.equations]
-        found = {"format": "pullback.cost", "version": 1, "name": self.program.name, "total": self.total._asdict()}
-        return json.dumps({**found, "equations": equations, "compiled": self.compiled})
+        return {"total": self.total._asdict(), "equations": equations, "compiled": self.compiled}
 
 
 def _label(one: EquationCost) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pullback.analysis.compiled import Taken, compiled_figures, traced_by_jit
+from pullback.analysis.compiled import Taken, compiled_figures, devices_of, traced_by_jit
 from pullback.analysis.counting import maker_of, place_of, source_of
-from pullback.analysis.tables import Column, Shown, Table, number_of, size
+from pullback.analysis.tables import Column, Table, Written, number_of, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Argnums, Function, check_callable, check_flags
@@ -71,7 +70,7 @@ class Donated(NamedTuple):
     result: int | None
 
 
-class MemoryTable(Shown):
+class MemoryTable(Written):
     """What a function takes of memory: `print(table)` shows it.
 
     Attributes:
@@ -92,6 +91,8 @@ class MemoryTable(Shown):
         >>> table.peak, table.held, table.equation.primitive.name
         (80004, 40000, 'reduce_sum')
     """
+
+    format = "pullback.memory"
 
     def __init__(self, taken: Taken, compiled: dict[str, Any] | None, why: str) -> None:
         self.program = program = taken.program
@@ -149,30 +150,26 @@ class MemoryTable(Shown):
         sizes = {text: self.compiled.get(f"{name}_size_in_bytes", 0) for name, text in names.items()}
         whole = sizes["arguments"] + sizes["results"] + sizes["temporaries"] - sizes["results in donated memory"]
         parts = [f"{size(number)} of {text}" for text, number in sizes.items() if number or text != names["alias"]]
-        notes.append(f"compiled by XLA: {size(whole)}, {', '.join(parts)}")
+        many = devices_of(self.program)
+        notes.append(f"compiled by XLA{f', on each of {many} devices' if many > 1 else ''}: {size(whole)}, {', '.join(parts)}")
         notes.append("XLA fuses operations, whose values never lie in memory then, runs them in another order, and may copy")
         return notes
 
-    def to_json(self) -> str:
-        """All of it as JSON.
-
-        Returns:
-            A string.
-
-        Example:
-            >>> import json
-            >>> import pullback as pb
-            >>> json.loads(pb.memory(lambda x: x + 1.0, pb.ArrayType((3,), "float32"), backend=False).to_json())["peak"]
-            24
-        """
-
+    def records(self) -> dict[str, Any]:
         def plain(records: Sequence[Any]) -> list[dict[str, Any]]:
             return [{**one._asdict(), "type": str(one.type)} for one in records]
 
-        found = {"format": "pullback.memory", "version": 1, "name": self.program.name, "peak": self.peak, "held": self.held}
-        found |= {"equation": None if self.equation is None else self.equation.id, "live": dict(self.liveness.live)}
-        found |= {"values": plain(self.values), "residuals": plain(self.residuals), "donated": plain(self.donated)}
-        return json.dumps({**found, "overwritten": self.overwritten, "compiled": self.compiled})
+        return {
+            "peak": self.peak,
+            "held": self.held,
+            "equation": None if self.equation is None else self.equation.id,
+            "live": dict(self.liveness.live),
+            "values": plain(self.values),
+            "residuals": plain(self.residuals),
+            "donated": plain(self.donated),
+            "overwritten": self.overwritten,
+            "compiled": self.compiled,
+        }
 
 
 @api_boundary

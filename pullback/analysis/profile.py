@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
+from pullback.analysis.compiled import devices_of
 from pullback.analysis.counting import EquationCost, equation_costs, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
 from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
@@ -464,7 +465,7 @@ def profile(
         measured = measured_alone(lowered, args, kwargs, many)
         notes.append("each equation was compiled and run by itself; in one program XLA merges them, and a call costs less")
     spent = sum([statistics.median(one.seconds) for one in measured.parts])
-    many = max([variable.sharding.mesh.size for variable in stage.program.inputs if variable.sharding is not None], default=1)
+    many = devices_of(stage.program)
     added = f", on {many} devices added up" if many > 1 else ""
     notes.append(f"{number_of(measured.runs, 'run')}; operations take {duration(spent)} together{added}")
     return Profile(stage.program, total, by_jit, measured, notes, "operation")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TextIO
+from typing import Any, ClassVar, NamedTuple, TextIO
 
 from pullback.core.bars import output, print_table
+from pullback.program.program import Program
 
 
 class Column(NamedTuple):
@@ -160,6 +162,36 @@ class Shown:
             <lambda>(~f32[]): 0 FLOPs, 0 B read and written
         """
         show(self.tables(), color, file)
+
+
+class Written(Shown):
+    """What is data, too: the class says the `format`, by which it is known, and defines `records`."""
+
+    format: ClassVar[str]
+    program: Program
+
+    def records(self) -> dict[str, Any]:
+        """What the JSON says besides the format, its version, and the name of the function."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """All of it as JSON, in the form that docs/costs.md describes: the whole, and a record for each equation or value.
+
+        Returns:
+            A string.
+
+        Example:
+            >>> import json
+            >>> import pullback as pb
+            >>> f32 = pb.ArrayType((3,), "float32")
+            >>> found = json.loads(pb.cost(lambda x: x + 1.0, f32, backend=False).to_json())
+            >>> found["total"]["flops"], found["equations"][0]["primitive"]
+            (3.0, 'add')
+            >>> json.loads(pb.memory(lambda x: x + 1.0, f32, backend=False).to_json())["peak"]
+            24
+        """
+        head = {"format": self.format, "version": 1, "name": self.program.name}
+        return json.dumps({**head, **self.records()})
 
 
 # ---- numbers ---------------------------------------------------------------------------------------------------------------

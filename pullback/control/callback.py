@@ -95,6 +95,7 @@ class Callback(Rules):
 class callback(Callback):
     """Call `function`, a Python function, on the operands' values, for what it does."""
 
+    cost = 0
     effect = "callback"
 
     def samples(rng):
@@ -122,6 +123,7 @@ class check(Callback):
     """Raise what `function` finds to be wrong with the operands' values; a `checkify` around makes a callback of it that notes
     the error. Where one is compiled without that, nobody could be told: that is refused, or, if `function.debug`, left out."""
 
+    cost = 0
     effect = "check"
 
     def evaluate(*arrays, function, **params):

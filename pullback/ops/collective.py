@@ -376,8 +376,10 @@ class ppermute(Collective):
 
     linear = True
 
-    def sent(operands, results, share, **params):
-        return operands[0].nbytes
+    def sent(operands, results, share, *, perm, **params):
+        moves = sum([source != to for source, to in perm])
+        senders = moves / round(1 / (1 - share)) if share < 1 else 1  # of all devices; of how many is not known
+        return senders * operands[0].nbytes
 
     def result_type(x, *, axis_name: Hashable, perm: tuple[tuple[int, int], ...]):
         if len({source for source, _ in perm}) < len(perm) or len({to for _, to in perm}) < len(perm):

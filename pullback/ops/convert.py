@@ -76,6 +76,7 @@ class convert_element_type(Linear):
     """x in `new_dtype`; of a complex number its real part, if `new_dtype` is real."""
 
     cost = 0
+    in_place = (0,)
 
     def result_type(x, *, new_dtype, weak: bool = False):
         new_dtype = canonical(new_dtype)

@@ -19,7 +19,7 @@ from pullback.ops.barrier import computed_once
 from pullback.ops.compare import eq, select
 from pullback.ops.convert import convert_element_type
 from pullback.ops.create import full, iota
-from pullback.ops.families import numbered, places
+from pullback.ops.families import in_reals, numbered, places
 from pullback.ops.formulas import OPERATIONS
 from pullback.ops.literals import literal
 from pullback.ops.pointwise import each_alone, same_dtype
@@ -189,8 +189,8 @@ class Scatter(Rules):
     quiet = True
     in_place = (0,)
 
-    def cost(operands, results, **params):
-        return operands[2].size  # each is combined with an element
+    def cost(primitive, operands, results, **params):
+        return operands[2].size * in_reals(operands[2], product=not primitive.linear)  # each is combined with an element
 
     def traffic(operands, results, **params):
         _, indices, updates = operands

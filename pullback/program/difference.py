@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -11,6 +12,7 @@ from pullback.core.source import Source
 from pullback.program.equality import structure_of
 from pullback.program.equation import Atom, Equation, Graph, Variable, is_record, parts_of, record_fields
 from pullback.program.matching import Matching, constant_key, hashable_key, longest_increasing
+from pullback.program.opening import matched
 from pullback.program.printing import PLAIN, Printer, heading, name_variables
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ class DiffRow(NamedTuple):
     Attributes:
         kind: "same", "changed", "added", "removed", or "moved", which is what comes at another place and is the same.
         part: what it is: "input", "constant", "equation" or "output".
-        what: of a changed one, in what: a tuple of names, "primitive", "operands", "types", "value" or parameters' names.
+        what: of a changed one, in what: a tuple of names, "primitive", "operands", "types", "value" or parameters' names. Of
+            one that was added or removed, ("wrapper",) if what it runs is in the other Program by itself, and follows here.
         before, after: it in each of the Programs, as text, in the names of the second; empty where it is not there.
         depth: how many equations hold the Program in which it is. id_before, id_after: the ids of equations.
         source: the user's line of an equation, of one that is in both that in the second; None where there is none.
@@ -156,9 +159,16 @@ class ProgramDiff:
             yield from _row_lines(row, sources)
         if hidden:
             yield "@", _hidden(hidden)
+        yield " ", self._summary()
+
+    def _summary(self) -> str:
+        """How many equations of each kind there are, and how many other parts that differ."""
         counts = self.counts
         words = {CHANGED: "changed", ADDED: "added", REMOVED: "removed", MOVED: "moved", SAME: "alike"}
-        yield " ", ", ".join([f"{counts[kind]} {word}" for kind, word in words.items() if counts.get(kind)])
+        parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts.get(kind)]
+        others = Counter([(row.part, row.kind) for row in self.rows if row.part != "equation" and row.kind != SAME])
+        parts += [f"{many} {part}{'s' if many > 1 else ''} {words[kind]}" for (part, kind), many in others.items()]
+        return ", ".join(parts)
 
     def __str__(self) -> str:
         return self.text()
@@ -247,12 +257,14 @@ class _Rows:
 
     def of(self, before: Graph, after: Graph, depth: int) -> Iterator[DiffRow]:
         """The rows of two Programs."""
-        found = Matching(before, after)
+        found, *opened = matched(before, after)
+        heads = opened[0].heads | opened[1].heads
+        before, after = found.before, found.after
         names = name_variables(after)
         others = {x: names[y] for x, y in found.values.items() if y in names}
         for x, name in name_variables(before).items():
             others.setdefault(x, f"{name}'")  # a name that the second Program has not
-        texts = _Texts(self.printers, others, names)
+        texts = _Texts(self.printers, others, names, heads)
         yield from self._inputs(found, texts, depth)
         yield from self._constants(found, texts, depth)
         yield from self._equations(found, texts, depth)
@@ -313,9 +325,10 @@ class _Rows:
             yield self._alone(REMOVED, a, texts, depth)
 
     def _alone(self, kind: str, equation: Equation, texts: _Texts, depth: int) -> DiffRow:
+        what = ("wrapper",) if equation in texts.heads else ()
         if kind == ADDED:
-            return DiffRow(kind, "equation", (), "", texts.equation(1, equation), depth, None, equation.id, equation.source)
-        return DiffRow(kind, "equation", (), texts.equation(0, equation), "", depth, equation.id, None, equation.source)
+            return DiffRow(kind, "equation", what, "", texts.equation(1, equation), depth, None, equation.id, equation.source)
+        return DiffRow(kind, "equation", what, texts.equation(0, equation), "", depth, equation.id, None, equation.source)
 
     def _pair(self, a: Equation, b: Equation, in_order: bool, found: Matching, texts: _Texts, depth: int) -> Iterator[DiffRow]:
         what = _differences(a, b, found)
@@ -343,8 +356,14 @@ class _Rows:
 class _Texts:
     """Writes parts of the two Programs: of the first one with the names that its values have in the second."""
 
-    def __init__(self, printers: tuple[_Brief, _Brief], first: Mapping[Variable, str], second: Mapping[Variable, str]) -> None:
-        self.printers, self.names = printers, (first, second)
+    def __init__(
+        self,
+        printers: tuple[_Brief, _Brief],
+        first: Mapping[Variable, str],
+        second: Mapping[Variable, str],
+        heads: Mapping[Equation, Equation],
+    ) -> None:
+        self.printers, self.names, self.heads = printers, (first, second), heads
 
     def of(self, which: int, variable: Variable) -> str:
         return self.printers[which].declaration(variable, self.names[which])
@@ -353,7 +372,7 @@ class _Texts:
         return f"{self.of(which, variable)} = {self.printers[which].constant(array)}"
 
     def equation(self, which: int, equation: Equation) -> str:
-        return self.printers[which].equation(equation, self.names[which], "")
+        return self.printers[which].equation(self.heads.get(equation, equation), self.names[which], "")
 
     def atom(self, which: int, atom: Atom) -> str:
         return self.printers[which].atom(atom, self.names[which], [])

@@ -102,14 +102,19 @@ def waiting(program: Program, donated: Iterable[int] = ()) -> list[Waiting]:
     found: list[Waiting] = []
     within: tuple[Equation, ...] = ()
     times = 1
-    for flow, place in _to_the_peak(_flow(program, frozenset(donated))):
+    top = _flow(program, frozenset(donated))
+    if not top.rows:  # donated arguments that are results
+        found += [Waiting(one.owners[0][1], one.bytes, None, ()) for one in top.buffers if one.bytes]
+    for flow, place in _to_the_peak(top):
         row = flow.rows[place]
-        inside = _NONE if row.deepest is None else row.deepest.inside
+        inside = row.released if row.deepest is None else row.deepest.inside
         for number, one in enumerate(flow.buffers):
             if one.start <= place <= one.last and one.bytes and number not in inside:
                 _, variable, maker = one.owner(place)
                 found.append(Waiting(variable, one.bytes * times, maker, within))
         within = (*within, row.equation)
+        for variable in () if row.deepest is None else row.deepest.carried:
+            found.append(Waiting(variable, variable.type.nbytes * times, None, within))
         times *= 1 if row.deepest is None else row.deepest.at_once
     return sorted(found, key=lambda one: -one.bytes)
 
@@ -208,7 +213,8 @@ class _Part(NamedTuple):
 
     Attributes:
         released: the inputs that it may release. around: what is live outside meanwhile. at_once: on how many devices it runs.
-        inside: the buffers outside whose memory is counted in it.
+        inside: the buffers outside whose memory is counted in it. carried: what it reads that is needed afterwards, and is no
+            value outside: the carry, for the test of a loop.
     """
 
     program: Program
@@ -216,6 +222,7 @@ class _Part(NamedTuple):
     around: int
     at_once: int
     inside: Numbers
+    carried: tuple[Variable, ...]
 
     @property
     def key(self) -> tuple[int, Numbers]:
@@ -231,13 +238,15 @@ class _Part(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An equation, and what is live while it runs: in the Program `deepest`, if most is live in one that it runs."""
+    """An equation, and what is live while it runs: in the Program `deepest`, if most is live in one that it runs; else with its
+    results, when the buffers `released` are no longer needed."""
 
     equation: Equation
     live: int
     parts: tuple[_Part, ...] = ()
     deepest: _Part | None = None
     reused: tuple[tuple[int, int], ...] = ()
+    released: Numbers = _NONE
 
 
 class _Flow(NamedTuple):
@@ -358,16 +367,15 @@ class _Walk:
         around = before - freed + sum([self.buffers[number].bytes for number in stacked])
         parts = []
         for run in runs:
-            if run.test:  # it reads the carry, which is needed afterwards
-                carried = run.program.inputs[run.consts : run.consts + run.carry]
-                released, more = _NONE, sum([variable.type.nbytes for variable in carried])
-            else:
-                own = range(run.consts, len(run.program.inputs)) if loop else given
-                released, more = frozenset(own), 0
-            parts.append(_Part(run.program, released, around + more, run.at_once, inside))
-        deepest = max(parts, key=lambda part: part.live)
-        if deepest.live < self.live or deepest.flow.at_peak is None:
-            return _Row(equation, max(self.live, deepest.live), tuple(parts))
+            own = range(run.consts, len(run.program.inputs)) if loop else given
+            released = _NONE if run.test else frozenset(own)
+            carried = run.program.inputs[run.consts : run.consts + run.carry] if run.test else ()
+            more = sum([variable.type.nbytes for variable in carried])
+            parts.append(_Part(run.program, released, around + more, run.at_once, inside, carried))
+        deepest = max([part for part in parts if part.flow.rows], key=lambda part: part.live, default=None)
+        after = self.live - freed
+        if deepest is None or deepest.live < after:
+            return _Row(equation, after, tuple(parts), released=frozenset(given.values()))
         return _Row(equation, deepest.live, tuple(parts), deepest)
 
     def given(self, i: int, equation: Equation, run: Run) -> dict[int, int]:

@@ -114,7 +114,7 @@ class Matching:
         waiting: dict[Any, deque[Equation]] = defaultdict(deque)
 
         def key(equation: Equation) -> Any:
-            return (*self._key(equation), tuple([self._class(atom) for atom in equation.inputs]))
+            return (*self.keys_of(equation), tuple([self._class(atom) for atom in equation.inputs]))
 
         def number(equation: Equation, key: Any) -> None:
             for i, out in enumerate(equation.outputs):
@@ -152,7 +152,7 @@ class Matching:
         found: dict[Atom, int] = defaultdict(int)
         for equation in program.equations:
             for place, atom in enumerate(equation.inputs):
-                found[atom] += hash((self._key(equation), place))
+                found[atom] += hash((self.keys_of(equation), place))
         for place, atom in enumerate(program.outputs):
             found[atom] += hash(place)
 
@@ -169,14 +169,14 @@ class Matching:
         for a in self.before.equations:
             if a not in self.taken:
                 for place, atom in enumerate(a.inputs):
-                    exact[self._key(a), place, self._anchor(atom)].append(a)
+                    exact[self.keys_of(a), place, self._anchor(atom)].append(a)
         images = {y: x for x, y in self.values.items()}
         for b in self._left():
             best: Equation | None = None
             score = 0
             for place, atom in enumerate(b.inputs):
                 anchor = self._anchor(images.get(atom, b) if isinstance(atom, Variable) else atom)
-                one = self._first(exact.get((self._key(b), place, anchor)), b)
+                one = self._first(exact.get((self.keys_of(b), place, anchor)), b)
                 if one is not None and one is not best:
                     found = sum([self.same(x, y) for x, y in zip(one.inputs, b.inputs)])
                     if best is None or found > score:
@@ -188,8 +188,8 @@ class Matching:
     def _match_left(self) -> None:
         """The others by what they do and by their lines, those that agree in more first."""
         keys: Sequence[Callable[[Equation], Any]] = (
-            lambda one: (self._key(one), _line(one)),
-            self._key,
+            lambda one: (self.keys_of(one), _line(one)),
+            self.keys_of,
             lambda one: (one.primitive, len(one.outputs), _line(one)),
             lambda one: (one.primitive, len(one.outputs), tuple([out.type.shape for out in one.outputs])),
         )
@@ -216,7 +216,7 @@ class Matching:
             a, b = makers[0].get(x), makers[1].get(y)
             if a is None or b is None or a in self.taken or b in self.partner or len(a.outputs) != len(b.outputs):
                 return
-            if a.outputs.index(x) == b.outputs.index(y) and (not alike or self._key(a) == self._key(b)):
+            if a.outputs.index(x) == b.outputs.index(y) and (not alike or self.keys_of(a) == self.keys_of(b)):
                 self.pair(a, b)
 
         for x, y in zip(self.before.outputs, self.after.outputs):
@@ -239,7 +239,7 @@ class Matching:
             queue.popleft()
         return None
 
-    def _key(self, equation: Equation) -> tuple[Any, Any]:
+    def keys_of(self, equation: Equation) -> tuple[Any, Any]:
         """What an equation does, whatever its operands are."""
         found = self.keys.get(equation)
         if found is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -37,6 +38,39 @@ NESTS: dict[str, Any] = {
     "grad of a scan": pb.grad(looped),
     "grad with a checkpoint": pb.grad(pb.checkpoint(loss)),
 }
+
+
+LOOPS: dict[str, Any] = {
+    "the test of a while_loop": lambda x: lax.while_loop(lambda c: pnp.sum(c) < 9.0, lambda c: c * 2.0, x),
+    "a test that takes more than the body": lambda x: lax.while_loop(
+        lambda c: pnp.sum(pnp.sort(c)) < 9.0, lambda c: c * 2.0, x
+    ),
+    "a scan": lambda x: lax.scan(lambda c, _: (pnp.sin(c), None), x, None, length=5)[0],
+    "a scan that does nothing": lambda x: lax.scan(lambda c, x: (c, x), x, x)[0],
+    "a scan of nothing": lambda x: lax.scan(lambda c, x: (c, None), 1.0, x)[0],
+    "a scan in a while_loop": lambda x: lax.while_loop(
+        lambda c: pnp.sum(c) < 9.0, lambda c: lax.scan(lambda c, _: (pnp.sin(c), c), c, None, length=5)[0], x
+    ),
+    "a branch that does nothing": lambda x: lax.cond(x[0, 0] > 0.0, pnp.sort, lambda x: x, x),
+    "branches that do nothing": lambda x: lax.cond(x[0, 0] > 0.0, lambda x: x, lambda x: x, x + 1.0),
+    "a call that does nothing": lambda x: pb.jit(lambda x: (x, x))(x + 1.0),
+}
+
+
+@pytest.mark.parametrize("donate", [None, 0])
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_there_adds_up_to_the_peak_of_loops_and_branches(name: str, donate: int | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # not every result can take the memory
+        table = pb.memory(LOOPS[name], X, donate_argnums=donate, backend=False)
+    assert sum([one.bytes for one in table.values]) == table.peak
+    assert table.peak == table.held + max(table.liveness.live.values(), default=table.peak - table.held)
+
+
+def test_a_donated_argument_becomes_the_carry_of_a_loop() -> None:
+    table = pb.memory(LOOPS["a scan"], X, donate_argnums=0)
+    assert table.peak == XS and table.compiled is not None
+    assert table.peak <= table.compiled["output_size_in_bytes"] + table.compiled["temp_size_in_bytes"] <= table.peak + 256
 
 
 @pytest.mark.parametrize("name", NESTS)
@@ -154,6 +188,11 @@ def test_a_jitted_function_says_itself_what_it_donates() -> None:
 def test_what_is_overwritten_is_counted() -> None:
     table = pb.memory(lambda x: pnp.sin(x) * 2.0 + 1.0, X, backend=False)
     assert table.overwritten == 2 and "2 results overwritten in place" in table.text()
+
+
+@pytest.mark.parametrize("dtype, peak", [("int32", 2 * XS), ("float16", 2 * XS + XS // 2), ("float64", 4 * XS)])
+def test_a_conversion_overwrites_what_has_as_many_bytes(dtype: str, peak: int) -> None:
+    assert pb.memory(lambda x: (x + 1.0).astype(dtype), X, backend=False).peak == peak
 
 
 def test_constants_are_held() -> None:

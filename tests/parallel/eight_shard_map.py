@@ -706,3 +706,15 @@ def test_linear_transpose_sums_over_the_devices_that_share_the_argument() -> Non
     for primal, given in ((pb.ArrayType((3,), "float64"), ct), (np.arange(3), np.arange(12).reshape(4, 3))):
         with pytest.raises(pb.errors.GradientError, match="which tell whether devices share them"):
             mapped(lambda ct, p=primal: pb.linear_transpose(lambda v: 2 * v, p)(ct[0])[0], P("x"), out=P())(given)
+
+
+def test_what_xla_counts_is_of_one_device_and_tables_say_so() -> None:
+    spread = pb.shard_map(lambda x: pnp.sin(x) * 2.0, mesh=GRID, in_specs=P("a", "b"), out_specs=P("a", "b"))
+    for f in (spread, pb.jit(lambda x: spread(x))):
+        table = pb.cost(f, BIG)
+        assert table.compiled is not None and table.compiled["flops"] * 8 == table.total.flops == BIG.size
+        assert "it counts what one of 8 devices does" in table.text()
+        assert "compiled by XLA, on each of 8 devices: " in pb.memory(f, BIG).text()
+    assert "on 8 devices added up" in pb.profile(spread, BIG, runs=1).text()
+    alone = pb.shard_map(lambda x: x * 2.0, mesh=ONE, in_specs=P("x"), out_specs=P("x"))
+    assert "devices" not in pb.cost(alone, BIG).text() + pb.memory(alone, BIG).text()

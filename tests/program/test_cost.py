@@ -159,6 +159,25 @@ TEXTBOOK: dict[str, tuple[Any, tuple[Any, ...], float]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "method, dtype, each",
+    [("add", "float32", 1), ("add", "complex64", 2), ("multiply", "complex64", 6), ("set", "complex64", 0)],
+)
+def test_what_is_scattered_is_combined_in_real_numbers(method: str, dtype: str, each: int) -> None:
+    x, updates = pb.ArrayType((10, 3), dtype), pb.ArrayType((4, 3), dtype)
+    program = pb.xpr(lambda x, u: getattr(x.at[np.array([1, 2, 3, 1])], method)(u), x, updates)
+    (one,) = [one for one in program.equations if one.primitive.name.startswith("scatter")]
+    assert equation_cost(one).flops == each * updates.size
+
+
+def test_what_is_printed_costs_no_arithmetic() -> None:
+    def told(x: Any) -> Any:
+        pb.debug.print("{}", x)
+        return x + 1.0
+
+    assert cost(pb.xpr(told, SQUARE)).flops == cost(pb.xpr(lambda x: x + 1.0, SQUARE)).flops
+
+
 @pytest.mark.parametrize("name", TEXTBOOK)
 def test_textbooks(name: str) -> None:
     function, types, operations = TEXTBOOK[name]
@@ -293,6 +312,7 @@ SENT = {
     "all_gather": (lambda x: lax.all_gather(x, "i"), 4 * 3 * 32),
     "psum_scatter": (lambda x: lax.psum_scatter(x, "i", tiled=True), 4 * 3 / 4 * 32),
     "ppermute": (lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]), 4 * 32),
+    "ppermute of some": (lambda x: lax.ppermute(x, "i", [(0, 1), (2, 2), (3, 0)]), 2 * 32),
     "all_to_all": (lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), 4 * 3 / 4 * 32),
     "axis_index": (lambda x: x * lax.axis_index("i").astype(x.dtype), 0),
     "two of them in a loop": (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from random_programs import CLASSES, PRIMITIVES, programs
 
 import pullback as pb
 import pullback.numpy as pnp
+from pullback import lax
 from pullback.program.difference import ProgramDiff
 from pullback.program.matching import longest_increasing
 from pullback.program.program import Program
@@ -47,11 +49,15 @@ def test_programs_differ_where_they_are_not_equal(data: Any) -> None:
 
 
 def check_rows(difference: ProgramDiff) -> None:
-    """Each equation of both Programs is in one row, in the order of the second, and the text has a line for it."""
+    """Each equation of both Programs is in one row, in the order of the second, and the text has a line for it; what is in one
+    that was opened has a row too."""
     rows = [row for row in difference.rows if row.part == "equation" and not row.depth]
     before, after = difference.before, difference.after
-    assert sorted([row.id_before for row in rows if row.id_before is not None]) == sorted([one.id for one in before.equations])
-    assert [row.id_after for row in rows if row.id_after is not None] == [one.id for one in after.equations]
+    own, others = [[one.id for one in program.equations] for program in (before, after)]
+    assert sorted([row.id_before for row in rows if row.id_before in own]) == sorted(own)
+    assert [row.id_after for row in rows if row.id_after in others] == others
+    if not any([row.what == ("wrapper",) for row in rows]):
+        assert {row.id_before for row in rows} | {row.id_after for row in rows} <= {*own, *others, None}
     text = difference.text(context=None).split("\n") if difference else []
     for row in difference.rows if difference else ():
         indent = "    " * row.depth
@@ -205,6 +211,54 @@ def test_programs_in_programs_are_compared() -> None:
     assert differing(longer) == [("changed", "equation", ("primitive",))]
     lengths = [lambda x, n=n: pb.lax.scan(lambda c, _: (c + 1.0, None), x, None, n)[0] for n in (3, 4)]
     assert differing(pb.program_diff(*lengths, X)) == [("changed", "equation", ("length",))]
+
+
+def _layer(x: Any) -> Any:
+    return pnp.tanh(x * 2.0) + np.arange(3.0, dtype="float32")
+
+
+@pytest.mark.parametrize("wrap", [pb.jit, pb.checkpoint])
+@pytest.mark.parametrize(
+    "function, wrappers",
+    [
+        (lambda layer, wrap: layer, 1),
+        (lambda layer, wrap: lambda x: pnp.sum(layer(x) * 3.0), 1),
+        (lambda layer, wrap: lambda x: pnp.sum(layer(layer(x)) * 3.0), 2),
+        (lambda layer, wrap: lambda x: pnp.sum(layer(_layer(x)) * 3.0), 1),
+        (lambda layer, wrap: lambda x: wrap(lambda x: layer(x) * 5.0)(x) * 3.0, 2),
+        (lambda layer, wrap: lambda x: wrap(lambda x: (x, pnp.sin(x), x, 1.0))(x), 1),
+        (lambda layer, wrap: lambda x: wrap(lambda x: [pnp.sin(x)] * 2)(x)[1], 1),
+        (lambda layer, wrap: lambda x: lax.scan(lambda c, _: (layer(c), None), x, None, length=3)[0], 1),
+    ],
+)
+def test_what_is_wrapped_is_compared_with_the_same_written_plainly(function: Any, wrappers: int, wrap: Any) -> None:
+    plain, wrapped = function(_layer, lambda f: f), function(wrap(_layer), wrap)
+    for pair, kind in (((wrapped, plain), "removed"), ((plain, wrapped), "added")):
+        rows = pb.program_diff(*pair, pb.ArrayType((3,), "float32")).rows
+        left = [row for row in rows if row.kind != "same" and row.what != ("programs",)]
+        assert [(row.kind, row.part, row.what) for row in left] == [(kind, "equation", ("wrapper",))] * wrappers
+        assert not any(["?" in row.before + row.after for row in rows])
+        assert all([row.before or row.after for row in left])
+
+
+def test_what_a_checkpoint_computes_again_is_what_its_gradient_differs_in() -> None:
+    def loss(layer: Any) -> Any:
+        return pb.grad(lambda x: pnp.sum(layer(x) * x))
+
+    rows = pb.program_diff(loss(pb.checkpoint(_layer)), loss(_layer), pb.ArrayType((3,), "float32")).rows
+    again = [row.before.partition(" = ")[2] for row in rows if row.kind == "removed" and not row.what]
+    assert again == ["mul a 2.0"]
+
+
+def test_what_is_unlike_stays_closed() -> None:
+    f, g = pb.jit(lambda x: pnp.sin(x) * 2.0 + pnp.cos(x)), lambda x: pnp.sort(x)[::-1]
+    rows = pb.program_diff(f, g, pb.ArrayType((3,), "float32")).rows
+    assert not any([row.what == ("wrapper",) for row in rows])
+    assert [row.before.partition(" = ")[2] for row in rows if row.before and row.part == "equation"] == [
+        "call[program={<lambda>}] a"
+    ]
+    empty = pb.program_diff(pb.jit(lambda x: x), lambda x: x, 1.0)
+    assert empty.counts == {"removed": 1}
 
 
 def test_one_program_made_from_another() -> None:
