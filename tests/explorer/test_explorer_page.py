@@ -522,6 +522,7 @@ def test_measured_time_as_a_flame_graph(show: Show) -> None:
     assert marked(browser, "optimized", "here") == ["%fusion.1 ="]
     assert marked(browser, "source") == ["5 hidden", "7 return"]
     assert "300 µs" in browser.text("#details") and "100 µs" in browser.text("#details")
+    assert browser.texts(".frame.here span") == ["fusion.1"]  # not what runs in it
     browser.key(" ")
     widths = browser.js("[...document.querySelectorAll('.frame')].map(frame => parseFloat(frame.style.width))")
     assert widths == pytest.approx(

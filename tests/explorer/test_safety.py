@@ -286,6 +286,20 @@ def test_it_prints_what_is_open(show: Show) -> None:
     assert browser.js("document.querySelector('#details').checkVisibility()")
 
 
+def test_on_paper_panes_stand_below_each_other(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad,optimized")
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    browser.command("Emulation.setEmulatedMedia", media="print", features=[])
+    tops = browser.js(
+        "[...document.querySelectorAll('.pane > *, .row')].map(found => [found.className, found.getBoundingClientRect()])"
+        ".filter(([name]) => /head|row/.test(name)).map(([, box]) => [box.top, box.bottom])"
+    )
+    assert len(tops) > 40
+    bars = browser.js("[...document.querySelectorAll('.pane[data-stage=grad] .bar')].map(bar => bar.clientHeight)")
+    assert len(bars) > 10 and min(bars) > 10  # the colours of the roles
+    assert all(bottom <= top + 1 for (_, bottom), (top, _) in zip(tops, tops[1:]))
+
+
 def test_it_prints_all_rows_and_says_where_it_stops(show: Show) -> None:
     browser = show(generated(3000), "#panes=base")
     browser.js("dispatchEvent(new Event('beforeprint'))")
