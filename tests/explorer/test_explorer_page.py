@@ -231,6 +231,24 @@ def test_what_was_found_is_one_click_away(show: Show) -> None:
     assert browser.text("#details pre.story") == "line: model.py:5\nCure: a second where"
 
 
+def test_python_is_coloured(show: Show) -> None:
+    data = small()
+    lines = [
+        "def 関数(λin, ωif, x2):",
+        "    return λin @ ωif if x2 in (1.5e3, λ2) else 'for' # not",
+        '    """a string that',
+        '    is not over""" and x2',
+    ]
+    for row, line in zip(data["stages"][0]["rows"], lines):
+        row["text"] = line
+    browser = show(data, "#panes=source")
+    inside = "[...document.querySelectorAll('.row .code {}')].slice(0, {}).map(found => found.textContent)"
+    assert browser.js(inside.format(".keyword", 6)) == ["def", "return", "if", "in", "else", "and"]
+    assert browser.js(inside.format(".defined", 1)) == ["関数"]
+    assert browser.js(inside.format(".number", 1)) == ["1.5e3"]
+    assert browser.js(inside.format(".string", 3)) == ["'for'", '"""a string that', '    is not over"""']
+
+
 # ---- folding
 
 
