@@ -249,6 +249,20 @@ def test_python_is_coloured(show: Show) -> None:
     assert browser.js(inside.format(".string", 3)) == ["'for'", '"""a string that', '    is not over"""']
 
 
+def test_text_can_be_selected(show: Show) -> None:
+    browser = show(small(), "#panes=source,base")
+    left, y = browser.centre(browser.row("source", "found = ") + " .lineno")
+    steps = [("mousePressed", left + 30, y), ("mouseMoved", left + 90, y), ("mouseMoved", left + 120, y)]
+    for kind, x, at in [*steps, ("mouseReleased", left + 120, y)]:
+        browser.command("Input.dispatchMouseEvent", type=kind, x=x, y=at, button="left", buttons=1, clickCount=1)
+    selected = browser.js("getSelection().toString()")
+    assert selected and selected in "    found = hidden * 2.0  # a temperature"
+    browser.point(browser.row("base", "tanh") + " .operation")
+    assert browser.js("getSelection().toString()") == selected
+    browser.click(browser.row("base", "tanh") + " .operation")  # as anywhere, a click lets go of it
+    assert browser.js("getSelection().toString()") == "" and kept(browser) == 205
+
+
 # ---- folding
 
 
