@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -297,7 +298,7 @@ def test_on_paper_panes_stand_below_each_other(show: Show) -> None:
     assert len(tops) > 40
     bars = browser.js("[...document.querySelectorAll('.pane[data-stage=grad] .bar')].map(bar => bar.clientHeight)")
     assert len(bars) > 10 and min(bars) > 10  # the colours of the roles
-    assert all(bottom <= top + 1 for (_, bottom), (top, _) in zip(tops, tops[1:]))
+    assert all(bottom <= top + 1 for (_, bottom), (top, _) in itertools.pairwise(tops))
 
 
 def test_it_prints_all_rows_and_says_where_it_stops(show: Show) -> None:
