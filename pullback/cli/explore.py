@@ -68,7 +68,7 @@ def show(options: Namespace) -> None:
         return
     found = _explored(options)
     if options.text:
-        stages = [] if options.text == "summary" else options.text.split(",")
+        stages = [] if options.text == "summary" else [id.strip() for id in options.text.split(",")]
         try:
             found.show(*stages, color=use_color(options.color))
         except ValueError as error:

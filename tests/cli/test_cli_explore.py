@@ -59,7 +59,7 @@ def test_compiled_stages(model: Path, capsys: Any) -> None:
 
 def test_text(model: Path, capsys: Any) -> None:
     words = ["explore", "model.py:loss", "f32[3,4]", "f32[5,3]", "--apply", "grad", "--no-compile"]
-    assert main([*words, "--text", "base,grad"]) == WELL
+    assert main([*words, "--text", "base, grad"]) == WELL
     out = capsys.readouterr().out
     assert "tanh" in out and "# line 5" in out and "\x1b[" not in out and not list(model.glob("*.html"))
     assert main([*words, "--text", "summary", "--color", "always"]) == WELL

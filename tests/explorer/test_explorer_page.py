@@ -231,6 +231,38 @@ def test_what_was_found_is_one_click_away(show: Show) -> None:
     assert browser.text("#details pre.story") == "line: model.py:5\nCure: a second where"
 
 
+def test_python_is_coloured(show: Show) -> None:
+    data = small()
+    lines = [
+        "def 関数(λin, ωif, x2):",
+        "    return λin @ ωif if x2 in (1.5e3, λ2) else 'for' # not",
+        '    """a string that',
+        '    is not over""" and x2',
+    ]
+    for row, line in zip(data["stages"][0]["rows"], lines):
+        row["text"] = line
+    browser = show(data, "#panes=source")
+    inside = "[...document.querySelectorAll('.row .code {}')].slice(0, {}).map(found => found.textContent)"
+    assert browser.js(inside.format(".keyword", 6)) == ["def", "return", "if", "in", "else", "and"]
+    assert browser.js(inside.format(".defined", 1)) == ["関数"]
+    assert browser.js(inside.format(".number", 1)) == ["1.5e3"]
+    assert browser.js(inside.format(".string", 3)) == ["'for'", '"""a string that', '    is not over"""']
+
+
+def test_text_can_be_selected(show: Show) -> None:
+    browser = show(small(), "#panes=source,base")
+    left, y = browser.centre(browser.row("source", "found = ") + " .lineno")
+    steps = [("mousePressed", left + 30, y), ("mouseMoved", left + 90, y), ("mouseMoved", left + 120, y)]
+    for kind, x, at in [*steps, ("mouseReleased", left + 120, y)]:
+        browser.command("Input.dispatchMouseEvent", type=kind, x=x, y=at, button="left", buttons=1, clickCount=1)
+    selected = browser.js("getSelection().toString()")
+    assert selected and selected in "    found = hidden * 2.0  # a temperature"
+    browser.point(browser.row("base", "tanh") + " .operation")
+    assert browser.js("getSelection().toString()") == selected
+    browser.click(browser.row("base", "tanh") + " .operation")  # as anywhere, a click lets go of it
+    assert browser.js("getSelection().toString()") == "" and kept(browser) == 205
+
+
 # ---- folding
 
 
@@ -522,6 +554,7 @@ def test_measured_time_as_a_flame_graph(show: Show) -> None:
     assert marked(browser, "optimized", "here") == ["%fusion.1 ="]
     assert marked(browser, "source") == ["5 hidden", "7 return"]
     assert "300 µs" in browser.text("#details") and "100 µs" in browser.text("#details")
+    assert browser.texts(".frame.here span") == ["fusion.1"]  # not what runs in it
     browser.key(" ")
     widths = browser.js("[...document.querySelectorAll('.frame')].map(frame => parseFloat(frame.style.width))")
     assert widths == pytest.approx(

@@ -95,3 +95,46 @@ def test_the_line_that_nothing_needs(show: Callable[..., Browser]) -> None:
     function = CASES["plain"][0]
     browser = show(pb.explore(function, W, X, compile=False).data)
     assert [row.split("#")[0].split("=")[0].strip() for row in browser.texts(".row.is-dead s")] == ["spread"]
+
+
+# Of all stages, the variables that have the name of another one of the same Program, by the equation or branch that holds it.
+SAME_NAMES = """(() => {
+  const same = [];
+  for (const stage of explorer.model.stages) {
+    const seen = new Set();
+    stage.rows.forEach((row, index) => {
+      let holder = stage.parent[index];
+      while (holder >= 0 && stage.rows[holder].op === undefined && stage.rows[holder].head !== "body")
+        holder = stage.parent[holder];
+      for (const variable of row.out || []) {
+        const key = `${holder} ${stage.mathNames[variable]}`;
+        if (seen.has(key)) same.push([stage.id, key]);
+        seen.add(key);
+      }
+    });
+  }
+  return same;
+})()"""
+
+
+@pytest.mark.parametrize("name", ["classifier", "filtered", "repeated", "trap"])
+def test_names_as_mathematics_tell_variables_apart(show: Callable[..., Browser], name: str) -> None:
+    function, args, apply = CASES[name]
+    data = pb.explore(function, *args, apply=apply, compile=False).data
+    browser = show(data, f"#panes={','.join(stage['id'] for stage in data['stages'])}&names=maths")
+    assert [found for found in browser.js(SAME_NAMES) if not found[1].endswith(" _")] == []
+
+
+def test_the_details_say_what_values_are(show: Callable[..., Browser]) -> None:
+    def kinds(x: Any, z: Any, nothing: Any) -> Any:
+        return pnp.log(x), z * 2.0, nothing + 1.0, x / 0.0, pb.random.split(pb.random.key(0))
+
+    args = np.array([-1.0, 0.0, 2.0], "float32"), np.array([3 + 4j, 1], "complex64"), np.zeros((0, 2), "float32")
+    browser = show(pb.explore(kinds, *args, values=True, compile=False).data, "#panes=base")
+    expected = {
+        "log": "-inf … 0.6931", "mul": "2 … 10 in absolute value", "add": "there are no elements", "div": "none is finite",
+        "draw": "2 elements",
+    }  # fmt: skip
+    for operation, words in expected.items():
+        browser.point(browser.row("base", operation) + " .operation")
+        assert words in browser.text("#details .values"), browser.text("#details .values")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Callable
@@ -284,6 +285,20 @@ def test_it_prints_what_is_open(show: Show) -> None:
     assert seen > 30 and low == []
     assert browser.js("[...document.querySelectorAll('nav, .tools, .strip')].every(found => !found.checkVisibility())")
     assert browser.js("document.querySelector('#details').checkVisibility()")
+
+
+def test_on_paper_panes_stand_below_each_other(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad,optimized")
+    browser.js("dispatchEvent(new Event('beforeprint'))")
+    browser.command("Emulation.setEmulatedMedia", media="print", features=[])
+    tops = browser.js(
+        "[...document.querySelectorAll('.pane > *, .row')].map(found => [found.className, found.getBoundingClientRect()])"
+        ".filter(([name]) => /head|row/.test(name)).map(([, box]) => [box.top, box.bottom])"
+    )
+    assert len(tops) > 40
+    bars = browser.js("[...document.querySelectorAll('.pane[data-stage=grad] .bar')].map(bar => bar.clientHeight)")
+    assert len(bars) > 10 and min(bars) > 10  # the colours of the roles
+    assert all(bottom <= top + 1 for (_, bottom), (top, _) in itertools.pairwise(tops))
 
 
 def test_it_prints_all_rows_and_says_where_it_stops(show: Show) -> None:

@@ -193,6 +193,12 @@ export class FlameView {
     return 0;
   }
 
+  /** A frame that is pointed at stands out from those in it, which run the same rows. */
+  isHere(frame, strength) {
+    const shown = state.kept || state.pointed;
+    return shown && shown.kind === "frame" ? shown.number === frame.number : strength === HERE;
+  }
+
   frameHtml(frame, left, width) {
     const strength = this.strength(frame.number);
     const kept = Boolean(state.kept && state.kept.kind === "frame" && state.kept.number === frame.number);
@@ -202,7 +208,7 @@ export class FlameView {
       class: classes(
         "frame",
         frame.role && `is-${frame.role}`,
-        strength === HERE || kept ? "here" : strength === NEAR && "near",
+        this.isHere(frame, strength) ? "here" : strength >= NEAR && "near",
         this.pane === state.active && frame.number === this.pane.cursor && "cursor",
         !roomy && "narrow",
       ),

@@ -90,7 +90,7 @@ function factsOf(stage, row, index) {
   const add = (what, html) => facts.push([what, html]);
   const { flops, bytes, time } = stage.figures;
   if (row.role in ROLE_WORDS) add("origin", span(`tag is-${row.role}`, ROLE_WORDS[row.role]));
-  if (row.value) add("values", valuesHtml(row));
+  if (row.value) add("values", valuesHtml(row, (row.out || []).map((variable) => stage.vars[variable][1])));
   if (model.deadLines.has(row.id)) add("use", "no result needs what this line computes");
   if (stage.kind === "source") facts.push(...lineFacts(row));
   if (flops[index] || bytes[index]) {

@@ -1,13 +1,13 @@
 /** The rows of a pane, of which only those in view exist: a Program may have 100,000 of them. */
 
-import { METRICS, comparedStages, lineCosts, lineMetric, sortCosts } from "./costs.js";
+import { METRICS, comparedStages, lineCosts, lineMetric } from "./costs.js";
 import { FoldedRows } from "./folding.js";
 import { model } from "./model.js";
 import { HERE, NEAR } from "./relations.js";
 import { cellsHtml, figureHtml, roleClass, spokenText } from "./rows.js";
 import { later, state } from "./state.js";
 import { ROW, drawStrip, stripScale } from "./strip.js";
-import { python, pythonLines } from "./syntax.js";
+import { pythonLines } from "./syntax.js";
 import { rowTarget } from "./targets.js";
 import { classes, escaped, span, tag } from "./text.js";
 
@@ -17,7 +17,7 @@ export const MOST_PRINTED = 6000; // about a hundred sheets
 export class Listing extends FoldedRows {
   constructor(pane) {
     super(pane);
-    this.drawn = "";
+    this.drawn = null; // the rows that are written, and the slot of the first
     const inner = tag("div", { class: "space" }) + tag("div", { class: "layer", role: "presentation" });
     this.box.innerHTML =
       tag("div", { class: "body", tabindex: 0, role: "tree" }, inner) +
@@ -92,14 +92,21 @@ export class Listing extends FoldedRows {
     const html = [];
     for (let slot = first; slot < last; slot++) html.push(this.rowHtml(slot));
     this.layer.style.transform = `translateY(${first * ROW}px)`;
-    const text = html.join("");
-    if (text !== this.drawn) {
-      this.layer.innerHTML = text;
-      this.drawn = text;
-    }
+    this.write(html, first);
     const cursor = this.pane.cursor;
     if (cursor >= first && cursor < last) this.body.setAttribute("aria-activedescendant", this.idOf(cursor));
     else this.body.removeAttribute("aria-activedescendant");
+  }
+
+  /** Where the same rows are in view as before, only those are written anew that changed: a selection of text goes on. */
+  write(html, first) {
+    const { drawn } = this;
+    if (drawn && drawn.first === first && drawn.html.length === html.length) {
+      html.forEach((row, place) => {
+        if (row !== drawn.html[place]) this.layer.children[place].outerHTML = row;
+      });
+    } else this.layer.innerHTML = html.join("");
+    this.drawn = { first, html };
   }
 
   idOf(slot) {
@@ -183,7 +190,7 @@ function donationsOf(stage) {
 }
 
 /** The cells of a source line, with what it costs in some stages. */
-function lineCells(row, code, columns) {
+export function lineCells(row, code, columns) {
   const figures = state.metric === "none" ? [] : columns.map((stage) => lineFigure(stage, row));
   return span("lineno", escaped(row.line || "")) + span("code", code) + span("end", figures.join(""));
 }
@@ -192,47 +199,4 @@ function lineFigure(stage, row) {
   const { sums, most } = lineCosts(stage, lineMetric());
   const amount = sums.get(row.id) || 0;
   return figureHtml(amount, most, METRICS[lineMetric()].short(amount));
-}
-
-/** The pane of costs lists source lines: its rows are indices of rows of the source. */
-export class CostListing extends Listing {
-  unfolded() {
-    sortCosts(this.stage);
-    return this.stage.rows.slice();
-  }
-
-  folds() {
-    return false;
-  }
-
-  fold() {}
-
-  foldAll() {}
-
-  foldAround() {}
-
-  open() {}
-
-  slotOfIndex(index) {
-    return Math.max(0, this.visible.indexOf(index));
-  }
-
-  slotOf(place) {
-    return this.visible.indexOf(place - this.stage.start);
-  }
-
-  holds(place) {
-    return this.slotOf(place) >= 0;
-  }
-
-  targetAt(event) {
-    const slot = Math.floor((event.clientY - this.body.getBoundingClientRect().top + this.body.scrollTop) / ROW);
-    return slot < 0 || slot >= this.size ? null : { slot, folds: false, target: this.targetOf(slot) };
-  }
-
-  rowHtml(slot) {
-    const row = model.source.rows[this.visible[slot]];
-    const attributes = { "aria-level": 1, "aria-posinset": slot + 1, "aria-setsize": this.size };
-    return this.wrapped(slot, row, attributes, lineCells(row, python(row.text.trim()), this.stage.columns));
-  }
 }

@@ -38,8 +38,8 @@ function mathNames(stage) {
   stage.rows.forEach((row, index) => {
     (row.out || []).forEach((variable, position) => {
       if (names[variable] === UNUSED) return;
-      const name = derivedName(stage, row, index, position);
-      if (name === null || name === UNUSED) return;
+      // A name that stays as it was printed may be the derived one of another variable.
+      const name = derivedName(stage, row, index, position) ?? names[variable];
       const key = `${enclosing(stage, index)} ${withoutNumber(name)}`;
       const times = (used.get(key) || 0) + 1;
       used.set(key, times);

@@ -1,9 +1,10 @@
 /** A pane: the heading of a stage, and one view of it. */
 
+import { CostListing } from "./costlisting.js";
 import { comparedStages, lineMetric, sortCosts } from "./costs.js";
 import { FlameView } from "./flame.js";
 import { GraphView, graphRefusal } from "./graph.js";
-import { CostListing, Listing } from "./listing.js";
+import { Listing } from "./listing.js";
 import { model } from "./model.js";
 import { announce, element, later, scrollInside, state } from "./state.js";
 import { brief, byteText, escaped, grouped, tag, timeText } from "./text.js";
@@ -45,10 +46,11 @@ export class Pane {
       later();
     });
     body.addEventListener("mousemove", (event) => {
+      if (event.buttons || holdsSelection(element("panes"))) return; // pointing writes rows anew, with what is selected
       const found = view.targetAt(event);
       this.actions.point(found && found.target);
     });
-    body.addEventListener("mouseleave", () => this.actions.point(null));
+    body.addEventListener("mouseleave", () => holdsSelection(element("panes")) || this.actions.point(null));
     // Not "click" and "dblclick": the row under the mouse may have been written anew since the button went down.
     let down = null;
     body.addEventListener("pointerdown", (event) => (down = event.button === 0 ? event : null));
@@ -146,6 +148,12 @@ export class Pane {
       actions.drop(event.dataTransfer.getData("text/plain"), this);
     });
   }
+}
+
+/** Whether text in a box is selected, as to be copied. */
+function holdsSelection(box) {
+  const selection = getSelection();
+  return !selection.isCollapsed && box.contains(selection.anchorNode);
 }
 
 const GRAPH_ICON = `<svg viewBox="0 0 12 12" width="11" height="11" fill="currentColor" aria-hidden="true">

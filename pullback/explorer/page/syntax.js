@@ -5,15 +5,16 @@ import { classes, escaped, span, tag } from "./text.js";
 const KEYWORDS =
   "and as assert async await break class continue def del elif else except finally for from global if import in is lambda " +
   "nonlocal not or pass raise return try while with yield None True False";
+const LETTER = String.raw`[\p{L}\p{M}\p{N}_]`; // of a name: \b and \w know ASCII alone
 const PYTHON = new RegExp(
   [
     String.raw`(?<string>[rbfuRBFU]{0,2}(?:"""[^]*?"""|'''[^]*?'''|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'))`,
     String.raw`(?<comment>#.*)`,
-    String.raw`\b(?<keyword>${KEYWORDS.replaceAll(" ", "|")})\b`,
-    String.raw`(?<=\bdef )(?<defined>\w+)`,
-    String.raw`\b(?<number>\d[\w.]*)`,
+    String.raw`(?<!${LETTER})(?<keyword>${KEYWORDS.replaceAll(" ", "|")})(?!${LETTER})`,
+    String.raw`(?<=\bdef )(?<defined>${LETTER}+)`,
+    String.raw`(?<!${LETTER})(?<number>\d[\w.]*)`,
   ].join("|"),
-  "g",
+  "gu",
 );
 const FOREIGN = new RegExp(
   [

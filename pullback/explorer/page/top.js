@@ -72,8 +72,10 @@ export function writeLegend() {
   const entries = ROLES.filter((role) => used.has(role)).map((role) => entry(role, "<i></i>", ROLE_WORDS[role], `is-${role}`));
   if (kept) entries.push(entry("kept", '<i class="kept">g</i>', "kept for the backward pass"));
   if (donated) entries.push(entry("donated", '<span class="donated">◆</span>', "donated"));
-  const axes =
-    '<span class="optional"><b class="batchaxis">32</b> batch axis &nbsp;<b class="otheraxis">64</b> other axes</span>';
+  const batched = model.stages.some((stage) => stage.vars.some(([, , axes]) => axes && axes.length));
+  const axes = batched
+    ? '<span class="optional"><b class="batchaxis">32</b> batch axis &nbsp;<b class="otheraxis">64</b> other axes</span>'
+    : "";
   element("legend").innerHTML =
     `${entries.join("")}${axes}<span class="grow"></span><span class="hint"><kbd>/</kbd> search &nbsp;<kbd>?</kbd> keys</span>`;
   element("legend").addEventListener("click", (event) => {

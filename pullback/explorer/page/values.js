@@ -1,6 +1,6 @@
 /** What a replay found in an equation's results: range, mean, NaN and infinity. */
 
-import { escaped, grouped, span, tag, valueText } from "./text.js";
+import { escaped, grouped, plural, span, tag, valueText } from "./text.js";
 
 /** Of a row with several results, one summary each; null where there is none. */
 const valuesOf = (row) => (row.value ? (Array.isArray(row.value) ? row.value : [row.value]).filter(Boolean) : []);
@@ -43,19 +43,28 @@ function rangeDrawing({ min, max, mean }) {
   );
 }
 
-export const valuesHtml = (row) => valuesOf(row).map(summaryHtml).join("");
+/** @param types those of the results, in their order */
+export function valuesHtml(row, types) {
+  const values = Array.isArray(row.value) ? row.value : [row.value];
+  return values.map((value, place) => (value ? summaryHtml(value, /^~?c\d/.test(types[place])) : "")).join("");
+}
 
-function summaryHtml(value) {
-  const finite = typeof value.min === "number" && typeof value.max === "number";
-  const constant = finite && value.min === value.max;
-  let text = "none is finite";
-  if (finite) text = escaped(constant ? valueText(value.min) : `${valueText(value.min)} … ${valueText(value.max)}`);
-  if (finite && !constant && value.mean !== undefined) text += ` ${span("soft", `mean ${escaped(valueText(value.mean))}`)}`;
+function summaryHtml(value, complex) {
+  let text = rangeText(value, complex);
   const bad = [];
   if (value.nan) bad.push(tag("b", { class: "bad" }, `${grouped(value.nan)} NaN`));
   if (value.inf) bad.push(tag("b", { class: "bad" }, `${grouped(value.inf)} infinite`));
   if (bad.length) text += ` ${bad.join(", ")}${value.count === undefined ? "" : ` of ${grouped(value.count)}`}`;
   return tag("div", { class: "values" }, rangeDrawing(value) + tag("div", {}, text) + sampleHtml(value));
+}
+
+function rangeText({ min, max, mean, nan, inf, count }, complex) {
+  if (count === 0) return "there are no elements";
+  if (nan + inf === count) return "none is finite";
+  if (min === undefined) return plural(count, "element"); // of keys, which are no numbers
+  if (min === max) return escaped(valueText(min));
+  const told = [complex ? "in absolute value" : "", mean === undefined ? "" : `mean ${valueText(mean)}`].filter(Boolean);
+  return `${escaped(`${valueText(min)} … ${valueText(max)}`)} ${span("soft", escaped(told.join(", ")))}`;
 }
 
 function sampleHtml({ sample, count }) {
