@@ -13,9 +13,8 @@ from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import Part, ProgramStage
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import reshape, squeeze, transpose
-from pullback.program.batching import batch_axes_of
 from pullback.program.cost import cost, equation_cost
-from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
 from pullback.program.liveness import liveness
 from pullback.program.printing import literal_text, name_variables, parameter_text
 from pullback.program.program import programs_in
@@ -132,7 +131,7 @@ class _Rows:
         memory = liveness(part.program, stage.donated)
         self.live, self.reused = memory.live, memory.reused
         self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
-        self.axes = batch_axes_of(part.program)
+        page.note_batch_axes(part.program)
         self.kept = part.kept or _kept(part.program)
         self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
 
@@ -184,7 +183,7 @@ class _Rows:
     def declare(self, variable: Variable, names: Mapping[Variable, str]) -> int:
         """The place of a variable in the stage's list, where it is put now."""
         entry: list[Any] = [names.get(variable, "_"), str(variable.placed_type)]
-        if axes := self.axes.get(variable):
+        if axes := self.page.axes.get(variable):
             entry.append(sorted(axes))
         self.numbers[variable] = len(self.variables)
         self.variables.append(entry)
@@ -260,9 +259,7 @@ class _Rows:
 
     def parents(self, equation: Equation) -> list[Row]:
         """The rows of the stage before that an equation came from; of a gradient's, those of the linearization."""
-        if self.stage.id == "simplify":
-            return self.page.found(self.stage.of, equation)
-        rows = self.page.found(self.stage.of, equation.origin) if self.stage.of else []
+        rows = self.page.found(self.stage.of, equation)
         if self.stage.through:
             backward = equation.role == "cotangent"
             linearized = [
@@ -276,7 +273,7 @@ class _Rows:
     def origins(self, equation: Equation, parents: list[Row]) -> list[list[int]]:
         """`from`: the rows that an equation came from, each with the rule that was applied; of the user's own, the lines."""
         if parents:
-            rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
+            rule = self.rule(equation)
             return [[row["id"], rule] for row in parents]
         lines = self.page.lines.callers(self.source(equation))
         if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
@@ -288,9 +285,16 @@ class _Rows:
         by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
         return None if by_itself else equation.source
 
-    def made(self, equation: Equation) -> Made | None:
-        """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
-        return None if self.stage.id in ("base", "simplify") else equation.made
+    def rule(self, equation: Equation) -> int:
+        """The rule by which an equation was made of one of the stage before, by its place on the page; -1 where that one was
+        carried over. What is derived and then run again, as the body of a loop, was made when it was derived."""
+        before = self.page.rows[self.stage.of]
+        at: Equation | None = equation
+        while at is not None and at.id not in before:
+            if at.made is not None:
+                return self.page.rule(at.made, at)
+            at = at.origin
+        return -1
 
     def role(self, equation: Equation, parents: list[Row]) -> str:
         if equation.id in self.dead:
@@ -305,7 +309,7 @@ class _Rows:
         """Whether vmap put an equation in only to bring a batch axis into place."""
         if equation.primitive not in PLUMBING:
             return False
-        batched, given = [len(self.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
+        batched, given = [len(self.page.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
         repeats = equation.primitive is broadcast_in_dim and batched > given
         return repeats or all([row["op"] != equation.primitive.name for row in parents])
 

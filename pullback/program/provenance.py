@@ -152,11 +152,11 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def finishing(transformation: str) -> AbstractContextManager[Recorder | None]:
-    """In this block, what is recorded only brings the tangents ("jvp") or cotangents ("grad") that were found into the form in
-    which they are returned."""
+    """In this block, what is recorded only adds up the tangents ("jvp") or cotangents ("grad") that were found, or brings them
+    into the form in which they are returned."""
     now = recorder()
-    role = "tangent" if transformation == "jvp" else "cotangent"
-    return nullcontext() if now is None else replaying(now, transformation, "returned", role)
+    rule, role = ("jvp", "tangent") if transformation == "jvp" else ("transpose", "cotangent")
+    return nullcontext() if now is None else replaying(now, transformation, rule, role)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -369,3 +370,79 @@ def test_a_cond_in_a_branch_of_another_one_is_not_counted_twice():
     found = pb.explore(f, pb.ArrayType((7, 1000)), apply="vmap", compile=False)
     assert "2 conds into selects: 3.3 times the FLOPs" in stages_of(found)["vmap"]["deltas"][0]
     assert cost(found.programs["vmap"]).work / (7 * cost(found.programs["base"]).work) == pytest.approx(3.3, abs=0.05)
+
+
+def looped(w, xs):
+    last, _ = pb.lax.scan(lambda c, x: (pnp.tanh(w * c + x), None), np.float32(0.0), xs)
+    return last**2
+
+
+def twice_remembered(x):
+    return pnp.sum(pb.checkpoint(lambda y: pnp.tanh(pnp.sin(y)))(x))
+
+
+COUNTED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "layers": (layered, (W, X)),
+    "a loop": (looped, (np.float32(1.0), X)),
+    "a call": (lambda x: pnp.sum(pb.jit(lambda y: y * pnp.exp(y))(x)), (X,)),
+    "a checkpoint": (twice_remembered, (X,)),
+    "a weak gradient": (lambda x: pnp.sum(x * x) * np.float32(3.0), (2.0,)),
+    "a branch": (lambda x: pb.lax.cond(x[0] > 0.0, lambda: pnp.sum(x * x), lambda: pnp.sum(pnp.sin(x))), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_sentences_on_a_gradient_add_up(name):
+    function, args = COUNTED[name]
+    found = pb.explore(function, *args, apply="grad", compile=False)
+    stages = stages_of(found)
+    told = " ".join(stages["grad"]["deltas"])
+
+    def number(words: str) -> int:
+        match = re.search(rf"(\d+) {words}", told)
+        return int(match[1]) if match else 0
+
+    added = int(re.search(r"added (\d+)", told)[1])  # type: ignore[index]
+    assert added == number("run backward") + number("only serve")
+    left = number("equations? of the forward pass (is|are) not needed")
+    again = number("equations? of the forward pass (is|are) repeated")
+    assert stages["base"]["count"] - left + again + added == stages["grad"]["count"]
+    roles = [equation.role for equation in equations_of(found.programs["grad"])]
+    assert (roles.count("cotangent"), roles.count("residual")) == (number("run backward"), number("only serve"))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_every_equation_leads_to_one_of_the_stage_before_by_a_rule(name):
+    """In the body of a loop, a called function and a checkpoint, too; there none is taken over but as it was."""
+    function, args = COUNTED[name]
+    found = pb.explore(function, *args, apply="checkpoint,grad", compile=False)
+    rows = {row["id"]: row for stage in found.data["stages"] for row in stage["rows"]}
+    stages = stages_of(found)
+    for row in equations_in(stages["checkpoint"]):
+        assert row["op"] == "checkpoint" or [rows[id]["op"] for id, _ in row["from"]] == [row["op"]]
+    for stage in (stages["linearize"], stages["grad"]):
+        for row in equations_in(stage):
+            if row["role"] in ("residual", "cotangent") and row["op"] not in ("convert_element_type", "checkpoint"):
+                assert all("op" in rows[id] and rule >= 0 for id, rule in row["from"]), row["op"]
+    rules = {found.data["rules"][rule]["name"] for row in equations_in(stages["grad"]) for _, rule in row["from"] if rule >= 0}
+    assert not any("returned" in rule for rule in rules)
+
+
+def test_a_loop_adds_cotangents_up_as_cotangents():
+    rows = equations_in(stages_of(pb.explore(looped, np.float32(1.0), X, apply="grad", compile=False))["grad"])
+    assert [row["role"] for row in rows if row["op"] == "add"] == ["primal", "cotangent"]
+
+
+def test_simplification_takes_no_batch_axis_away():
+    """Of two repetitions it makes one, so that what was repeated first is not there any more."""
+    apply = "vmap(in_axes=(0, None)),vmap(in_axes=(0, None))"
+    found = pb.explore(lambda x, y: (x, y), np.ones((11, 7, 3), "float32"), X, apply=apply, compile=False)
+    for id in ("vmap-2", "simplify"):
+        batches = [
+            [size in (11, 7) for size in map(int, type[4:-1].split(","))] for _, type, *_ in stages_of(found)[id]["vars"]
+        ]
+        axes = [
+            [axis in (rest[0] if rest else ()) for axis in range(type.count(",") + 1)]
+            for _, type, *rest in stages_of(found)[id]["vars"]
+        ]
+        assert axes == batches, id
