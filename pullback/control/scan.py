@@ -193,7 +193,7 @@ class scan(Holder):
             kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), held.carry, len(ct_ys))
             found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y), partly=True)
             found = [instantiate(ct, type) for ct, type in zip(found, solved_types)]
-            with finishing("grad"):
+            with finishing("cotangent"):
                 return [*map(add, totals, found), *found[len(solved_c) :]]
 
         start = [*[zeros(type.strong()) for type in solved_c], *ct_carry]

@@ -28,12 +28,14 @@ class Inside(NamedTuple):
     """Where a Program is, on the page.
 
     Attributes:
-        times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
-            pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
-            what holds it. holder: the row that holds it.
+        times: how often it counts, as in `pb.cost`: as often as it runs in all, on all devices; a loop of which only running it
+            tells the steps is one step, and what only says how an operation is transformed counts never. counted: whether it
+            runs just so often. held: the bytes that wait outside for the backward pass. around: those in memory outside that
+            its own part does not count. scope: the named scopes and functions of what holds it. holder: the row that holds it.
     """
 
-    times: int | None = 1
+    times: int = 1
+    counted: bool = True
     held: int = 0
     around: int = 0
     scope: tuple[str, ...] = ()
@@ -219,13 +221,12 @@ class _Rows:
         if kept := [i for i, variable in enumerate(equation.outputs) if variable in self.kept]:
             row["kept"] = kept
         own = equation_cost(equation)
-        times = inside.times or 1
-        row["flops"], row["bytes"] = own.work * times, own.bytes * times
+        row["flops"], row["bytes"] = own.work * inside.times, own.bytes * inside.times
         row["live"] = self.live.get(equation.id, 0) + inside.around
         if held:  # those that share the memory of an argument take none
             row["held"] = min(held, row["live"])
-        if times > 1:
-            row["times"] = times
+        if inside.times > 1 and inside.counted:
+            row["times"] = inside.times
         if equation.primitive is cond_as_select:
             row["note"] = (
                 "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
@@ -241,16 +242,17 @@ class _Rows:
 
     def held(self, equation: Equation, row: Row, inside: Inside, held: int) -> list[Row]:
         """The rows of the Programs that an equation holds."""
-        steps = {id(run.program): run.steps for run in runs_of(equation)}
+        runs = {id(run.program): run for run in runs_of(equation)}
         bodies = [(name, one) for name, value in equation.params.items() for one in programs_in({name: value})]
         rows: list[Row] = []
         for number, (name, body) in enumerate(bodies):
-            often = steps.get(id(body), 1)
-            if often is not None and often != 1:
-                row["trips"] = often
-            times = None if often is None or inside.times is None else often * inside.times
+            run = runs.get(id(body))
+            if run is not None and run.steps not in (None, 1):
+                row["trips"] = run.steps
+            often = 0 if run is None else (1 if run.steps is None else run.steps) * run.at_once
+            counted = inside.counted and (run is None or run.steps is not None)
             scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
-            within = Inside(times, held, inside.around, scope, row)
+            within = Inside(often * inside.times, counted, held, inside.around, scope, row)
             own = self.program(body, within)
             if len(bodies) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]

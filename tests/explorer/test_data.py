@@ -446,3 +446,46 @@ def test_simplification_takes_no_batch_axis_away():
             for _, type, *rest in stages_of(found)[id]["vars"]
         ]
         assert axes == batches, id
+
+
+def rooted(a):
+    def solve(f, start):
+        return pb.lax.while_loop(lambda x: pnp.abs(f(x)) > 1e-3, lambda x: x - f(x) / (2.0 * x), start)
+
+    return pb.lax.custom_root(lambda x: x * x - a, 1.0, solve, lambda g, y: y / g(1.0))
+
+
+def within_steps(x):
+    def step(c, _):
+        return pb.lax.while_loop(lambda y: pnp.sum(y) < 100.0, lambda y: y * 2.0 + 1.0, c), None
+
+    return pb.lax.scan(step, x, None, length=3)[0]
+
+
+HOLDING: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "a loop of unknown length in a loop": (within_steps, (X,), ""),
+    "a loop without steps": (lambda x: pb.lax.fori_loop(0, 0, lambda i, c: pnp.sin(c), x), (X,), ""),
+    "loops in a batch": (lambda x: pb.lax.fori_loop(0, 4, lambda i, c: pnp.sin(c), x), (np.ones((7, 3), "float32"),), "vmap"),
+    "a solver": (rooted, (np.float32(2.0),), "grad"),
+    "a call in a loop": (lambda x: pb.lax.fori_loop(0, 4, lambda i, c: pb.jit(pnp.sin)(c), x), (X,), "jacrev"),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_what_an_equation_holds_costs_what_it_costs(name):
+    """So that figures by line add up to those of the stage; of branches, one runs, and each has its own."""
+    function, args, apply = HOLDING[name]
+    for stage in pb.explore(function, *args, apply=apply, compile=False).data["stages"]:
+        for place, row in enumerate(stage["rows"]):
+            if "op" in row and row.get("span") and row["op"] != "cond":
+                inside = stage["rows"][place + 1 : place + 1 + row["span"]]
+                for figure in ("flops", "bytes"):
+                    assert sum(one[figure] for one in inside if "op" in one and "span" not in one) == row[figure]
+                assert all("times" not in one for one in inside) or row["op"] in ("scan", "call")
+
+
+def test_what_runs_on_devices_counts_on_each():
+    mesh, spec = pb.sharding.AbstractMesh((4,), ("d",)), pb.P("d")
+    found = pb.explore(pb.shard_map(pnp.sin, mesh=mesh, in_specs=spec, out_specs=spec), np.ones(8, "float32"), compile=False)
+    holder, inside = equations_in(stages_of(found)["base"])
+    assert (holder["op"], inside["flops"], inside["times"]) == ("shard_map", holder["flops"], 4) and "trips" not in holder
