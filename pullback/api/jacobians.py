@@ -76,7 +76,7 @@ def _by_columns(what: str, fun: Callable[P, Any], argnums: Argnums, has_aux: boo
             return [weak_as(type, zeros(type) if t is ZERO else t, True) for t, type in pairs]
 
         # one batch over the elements of all inputs; the values do not depend on it, and are computed once
-        columns = _along_basis("jvp", push, types)
+        columns = _along_basis("tangent", push, types)
         blocks = iter([_blocks(column, types, type, transposed=True) for column, type in zip(columns, out_types)])
         rows = [
             [np.zeros((*out.shape, *type.shape), float0) for type in types] if is_float0(out) else next(blocks)
@@ -140,7 +140,7 @@ def _by_rows(
                 for cotangent, type in zip(call.pull(cotangents), inputs)
             ]
 
-        rows = _along_basis("grad", pull, out_types)
+        rows = _along_basis("cotangent", pull, out_types)
         blocks = iter([_blocks(row, out_types, type) for row, type in zip(rows, inputs)])
         by_input = [
             next(blocks) if flag else [np.zeros((*out.shape, *type.shape), float0) for out in out_types]
@@ -213,9 +213,9 @@ def hvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return (found[1], found[2]) if has_aux else found[1]
 
 
-def _along_basis(made_by: str, linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
-    """A flat linear function that "jvp" or "grad" has made, applied to every basis vector of its inputs taken together, in one
-    batch.
+def _along_basis(role: str, linear: Callable[..., Sequence[Any]], types: Sequence[ArrayType]) -> list[Any]:
+    """A flat linear function, whose results are tangents or cotangents (their `role`), applied to every basis vector of its
+    inputs taken together, in one batch.
 
     Each result has as many rows as the inputs have elements, in their order.
     """
@@ -228,7 +228,7 @@ def _along_basis(made_by: str, linear: Callable[..., Sequence[Any]], types: Sequ
         shape = (total, *type.shape)
         bases.append(Array(array_type(shape, type.dtype, type.weak), rows.reshape(shape)))
     trace, outs = batch_flat(linear, bases, [True] * len(bases), Axis(total))
-    with finishing(made_by):
+    with finishing(role):
         return [materialize(trace, out) for out in outs]
 
 
@@ -236,7 +236,7 @@ def _blocks(rows: Any, types: Sequence[ArrayType], other: ArrayType, transposed:
     """What has a row for each element of arrays of `types`, cut into one array for each: of its shape followed by the shape of
     the rows, which are of type `other`; or of the shapes in the opposite order, as forward mode finds them."""
     found, start = [], 0
-    with finishing("jvp" if transposed else "grad"):
+    with finishing("tangent" if transposed else "cotangent"):
         for type in types:
             block = rows
             if type.size != type_of(rows).shape[0]:

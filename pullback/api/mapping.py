@@ -254,6 +254,8 @@ def _normal_axis(axis: Any, what: str, value: Any, fun: Function, output: bool =
 
 
 def _move_to_front(value: Any, axis: int) -> Any:
+    if isinstance(value, Tracer):
+        value.note_batch(frozenset({axis}))
     others = [i for i in range(type_of(value).ndim) if i != axis]
     return transpose(value, permutation=(axis, *others))
 

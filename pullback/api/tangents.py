@@ -192,7 +192,7 @@ def weak_as(argument: ArrayType, gradient: Any, forward: bool = False) -> Any:
     """A gradient with respect to an argument, or the tangent of a result, as the user gets it: weak if that is."""
     if not argument.weak or is_float0(gradient) or type_of(gradient).weak:
         return gradient
-    with finishing("jvp" if forward else "grad"):
+    with finishing("tangent" if forward else "cotangent"):
         return convert_element_type(gradient, new_dtype=argument.dtype, weak=True)
 
 

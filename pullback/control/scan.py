@@ -41,6 +41,7 @@ from pullback.core.zero import instantiate, zeros
 from pullback.ops.arithmetic import add
 from pullback.program.equation import Literal
 from pullback.program.program import Program, run
+from pullback.program.provenance import finishing
 from pullback.transforms.derive import (
     Flags,
     LinearizedProgram,
@@ -192,7 +193,8 @@ class scan(Holder):
             kc, totals, ct_k, ct_y, kx = split(args, len(known_c), len(solved_c), held.carry, len(ct_ys))
             found = transpose_flat(of_unknown(body, free, (*kc, *kx)), solved_types, (*ct_k, *ct_y), partly=True)
             found = [instantiate(ct, type) for ct, type in zip(found, solved_types)]
-            return [*map(add, totals, found), *found[len(solved_c) :]]
+            with finishing("cotangent"):
+                return [*map(add, totals, found), *found[len(solved_c) :]]
 
         start = [*[zeros(type.strong()) for type in solved_c], *ct_carry]
         stacks = [*ct_ys, *known_x]

@@ -77,7 +77,8 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    new = Counter([row["role"] for row in rows if any([rule >= 0 for _, rule in row["from"]])])  # not carried over
+    results = {row["id"] for row in before["rows"] if "ret" in row}  # from which comes what grad does by itself
+    new = Counter([row["role"] for row in rows if any([rule >= 0 or id in results for id, rule in row["from"]])])
     added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
     serves = "serves" if new["residual"] == 1 else "serve"

@@ -13,7 +13,8 @@ import pullback
 from pullback.core.primitive import Primitive
 from pullback.core.source import CodeSource, Source
 from pullback.explorer.lines import SourceLines
-from pullback.program.equation import Equation, Made
+from pullback.program.batching import batch_axes_of
+from pullback.program.equation import Equation, Graph, Made, Variable
 
 VERSION = 1
 LONGEST_RULE = 40  # lines of a rule's source that are shown
@@ -28,12 +29,15 @@ class PageData:
     Attributes:
         data: the data so far. lines: the user's lines that are shown.
         rows: by the id of a stage and that of an equation, the rows that the equation became.
+        axes: the batch axes of variables. What is simplified has the variables that it had before, and may lack those by which
+            their axes were known.
     """
 
     def __init__(self, title: str, call: str, outside: CodeSource | None = None) -> None:
         self.data: dict[str, Any] = {"format": "pullback.explorer", "version": VERSION, "title": title, "call": call}
         self.data |= {"file": "", "rules": [], "stages": []}
         self.rows: dict[str, dict[int, list[Row]]] = {}
+        self.axes: dict[Variable, frozenset[int]] = {}
         self.lines = SourceLines(outside)
         self._next = itertools.count(1).__next__
         self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
@@ -49,6 +53,11 @@ class PageData:
         self.data["stages"].append(made)
         self.rows[id] = {}
         return made
+
+    def note_batch_axes(self, program: Graph) -> None:
+        """Add those of the variables of a Program."""
+        for variable, axes in batch_axes_of(program).items():
+            self.axes[variable] = self.axes.get(variable, axes) | axes
 
     def placed(self, stage: str, equation: Equation, row: Row) -> None:
         """Note that an equation became a row of a stage."""

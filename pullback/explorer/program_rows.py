@@ -13,9 +13,8 @@ from pullback.explorer.page_data import PageData, Row
 from pullback.explorer.stages import Part, ProgramStage
 from pullback.ops.broadcast import broadcast_in_dim
 from pullback.ops.shape import reshape, squeeze, transpose
-from pullback.program.batching import batch_axes_of
 from pullback.program.cost import Cost, equation_cost, total
-from pullback.program.equation import Atom, Equation, Graph, Literal, Made, Variable
+from pullback.program.equation import Atom, Equation, Graph, Literal, Variable
 from pullback.program.liveness import liveness
 from pullback.program.printing import literal_text, name_variables, parameter_text
 from pullback.program.program import Program, programs_in
@@ -29,12 +28,14 @@ class Inside(NamedTuple):
     """Where a Program is, on the page.
 
     Attributes:
-        times: how often it runs in all; None where only running it tells. held: the bytes that wait outside for the backward
-            pass. around: those in memory outside that its own part does not count. scope: the named scopes and functions of
-            what holds it. holder: the row that holds it.
+        times: how often it counts, as in `pb.cost`: as often as it runs in all, on all devices; a loop of which only running it
+            tells the steps is one step, and what only says how an operation is transformed counts never. counted: whether it
+            runs just so often. held: the bytes that wait outside for the backward pass. around: those in memory outside that
+            its own part does not count. scope: the named scopes and functions of what holds it. holder: the row that holds it.
     """
 
-    times: int | None = 1
+    times: int = 1
+    counted: bool = True
     held: int = 0
     around: int = 0
     scope: tuple[str, ...] = ()
@@ -135,7 +136,7 @@ class _Rows:
         memory = liveness(part.program, stage.donated)
         self.live, self.reused = memory.live, memory.reused
         self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
-        self.axes = batch_axes_of(part.program)
+        page.note_batch_axes(part.program)
         self.kept = part.kept or _kept(part.program)
         self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
 
@@ -187,7 +188,7 @@ class _Rows:
     def declare(self, variable: Variable, names: Mapping[Variable, str]) -> int:
         """The place of a variable in the stage's list, where it is put now."""
         entry: list[Any] = [names.get(variable, "_"), str(variable.placed_type)]
-        if axes := self.axes.get(variable):
+        if axes := self.page.axes.get(variable):
             entry.append(sorted(axes))
         self.numbers[variable] = len(self.variables)
         self.variables.append(entry)
@@ -224,13 +225,12 @@ class _Rows:
         own = equation_cost(equation)
         if inside.holder is None:
             self.costs.append(own)
-        times = inside.times or 1
-        row["flops"], row["bytes"] = own.work * times, own.bytes * times
+        row["flops"], row["bytes"] = own.work * inside.times, own.bytes * inside.times
         row["live"] = self.live.get(equation.id, 0) + inside.around
         if held:  # those that share the memory of an argument take none
             row["held"] = min(held, row["live"])
-        if times > 1:
-            row["times"] = times
+        if inside.times > 1 and inside.counted:
+            row["times"] = inside.times
         if equation.primitive is cond_as_select:
             row["note"] = (
                 "vmap turned a cond into this select: all branches run for every batch element, and one result is taken."
@@ -249,16 +249,17 @@ class _Rows:
         self, equation: Equation, bodies: Mapping[str, Sequence[Program]], row: Row, inside: Inside, held: int
     ) -> list[Row]:
         """The rows of the Programs that an equation holds."""
-        steps = {id(run.program): run.steps for run in runs_of(equation)}
+        runs = {id(run.program): run for run in runs_of(equation)}
         flat = [(name, body) for name, programs in bodies.items() for body in programs]
         rows: list[Row] = []
         for number, (name, body) in enumerate(flat):
-            often = steps.get(id(body), 1)
-            if often is not None and often != 1:
-                row["trips"] = often
-            times = None if often is None or inside.times is None else often * inside.times
+            run = runs.get(id(body))
+            if run is not None and run.steps not in (None, 1):
+                row["trips"] = run.steps
+            often = 0 if run is None else (1 if run.steps is None else run.steps) * run.at_once
+            counted = inside.counted and (run is None or run.steps is not None)
             scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
-            within = Inside(times, held, inside.around, scope, row)
+            within = Inside(often * inside.times, counted, held, inside.around, scope, row)
             own = self.program(body, within)
             if len(flat) > 1:
                 own = [self.page.row(head="body", label=_label(equation, name, number), span=len(own)), *own]
@@ -267,9 +268,7 @@ class _Rows:
 
     def parents(self, equation: Equation) -> list[Row]:
         """The rows of the stage before that an equation came from; of a gradient's, those of the linearization."""
-        if self.stage.id == "simplify":
-            return self.page.found(self.stage.of, equation)
-        rows = self.page.found(self.stage.of, equation.origin) if self.stage.of else []
+        rows = self.page.found(self.stage.of, equation)
         if self.stage.through:
             backward = equation.role == "cotangent"
             linearized = [
@@ -283,7 +282,7 @@ class _Rows:
     def origins(self, equation: Equation, parents: list[Row]) -> list[list[int]]:
         """`from`: the rows that an equation came from, each with the rule that was applied; of the user's own, the lines."""
         if parents:
-            rule = -1 if (made := self.made(equation)) is None else self.page.rule(made, equation)
+            rule = self.rule(equation)
             return [[row["id"], rule] for row in parents]
         lines = self.page.lines.callers(self.source(equation))
         if not lines and self.before is not None:  # what the transformation does by itself, before or after the function
@@ -295,9 +294,16 @@ class _Rows:
         by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
         return None if by_itself else equation.source
 
-    def made(self, equation: Equation) -> Made | None:
-        """The rule of this stage's own transformation by which an equation was made; None where it was carried over."""
-        return None if self.stage.id in ("base", "simplify") else equation.made
+    def rule(self, equation: Equation) -> int:
+        """The rule by which an equation was made of one of the stage before, by its place on the page; -1 where that one was
+        carried over. What is derived and then run again, as the body of a loop, was made when it was derived."""
+        before = self.page.rows[self.stage.of]
+        at: Equation | None = equation
+        while at is not None and at.id not in before:
+            if at.made is not None:
+                return self.page.rule(at.made, at)
+            at = at.origin
+        return -1
 
     def role(self, equation: Equation, parents: list[Row]) -> str:
         if equation.id in self.dead:
@@ -312,7 +318,7 @@ class _Rows:
         """Whether vmap put an equation in only to bring a batch axis into place."""
         if equation.primitive not in PLUMBING:
             return False
-        batched, given = [len(self.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
+        batched, given = [len(self.page.axes.get(atom, ())) for atom in (equation.outputs[0], equation.inputs[0])]  # type: ignore[arg-type]
         repeats = equation.primitive is broadcast_in_dim and batched > given
         return repeats or all([row["op"] != equation.primitive.name for row in parents])
 

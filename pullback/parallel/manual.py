@@ -39,6 +39,7 @@ from pullback.ops.literals import literal
 from pullback.ops.shape import reshape, squeeze
 from pullback.parallel.varying import Names, Settled, flags_of, names_in, settled, summed_outputs, varied_outputs
 from pullback.program.program import Program
+from pullback.program.provenance import finishing
 from pullback.stablehlo.writer import TensorType
 from pullback.transforms.derive import (
     LinearizedProgram,
@@ -293,10 +294,11 @@ def stacked_residuals(over: Over, forward: Program, in_specs: Specs, count: int)
 
     def stacking(*args: Any) -> list[Any]:
         outs = replay(forward, args)
-        residuals = [
-            reshape(x, new_sizes=(1, *type.shape)) if own else x
-            for x, own, type in zip(outs[count:], flags, forward.output_types[count:])
-        ]
+        with finishing("residual"):
+            residuals = [
+                reshape(x, new_sizes=(1, *type.shape)) if own else x
+                for x, own, type in zip(outs[count:], flags, forward.output_types[count:])
+            ]
         return [*outs[:count], *residuals]
 
     return stage_closed(stacking, forward.input_types, forward.name, forward), specs
@@ -310,7 +312,9 @@ def unstacked_residuals(over: Over, halves: Any, specs: Sequence[PartitionSpec],
     types = [type.with_shape((1, *type.shape)) if flag else type for type, flag in zip(tangent.input_types, stacked)]
 
     def taking(*args: Any) -> Any:
-        return replay(tangent, [squeeze(x, dimensions=(0,)) if flag else x for x, flag in zip(args, stacked)])
+        with finishing("residual"):
+            given = [squeeze(x, dimensions=(0,)) if flag else x for x, flag in zip(args, stacked)]
+        return replay(tangent, given)
 
     return stage_closed(taking, types, tangent.name, tangent)
 
@@ -320,7 +324,8 @@ def with_shares(over: Over, back: Program, known: int, out_specs: Specs) -> Prog
     counts = [over.count(~over.axes_of(spec)) for spec in out_specs]
 
     def sharing(*args: Any) -> Any:
-        shares = [ct if count == 1 else div(ct, literal(count, ct)) for ct, count in zip(args[known:], counts, strict=True)]
+        with finishing("cotangent"):
+            shares = [ct if count == 1 else div(ct, literal(count, ct)) for ct, count in zip(args[known:], counts, strict=True)]
         return replay(back, [*args[:known], *shares])
 
     return stage_closed(sharing, back.input_types, back.name, back)

@@ -217,12 +217,18 @@ def named_scope(name: str) -> Iterator[None]:
         around.scope = before
 
 
-def finishing(transformation: str) -> AbstractContextManager[Recorder | None]:
-    """In this block, what is recorded only brings the tangents ("jvp") or cotangents ("grad") that were found into the form in
-    which they are returned."""
+_FINISHED_BY = {"tangent": ("jvp", "jvp"), "cotangent": ("grad", "transpose"), "residual": ("grad", "linearize")}
+
+
+def finishing(role: str) -> AbstractContextManager[Recorder | None]:
+    """In this block, what is recorded only adds up the tangents, cotangents or residuals that were found, or brings them into
+    the form in which they are returned.
+
+    Arguments:
+        role: which of these it does: "tangent", "cotangent", "residual".
+    """
     now = recorder()
-    role = "tangent" if transformation == "jvp" else "cotangent"
-    return nullcontext() if now is None else replaying(now, transformation, "returned", role)
+    return nullcontext() if now is None else replaying(now, *_FINISHED_BY[role], role)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
 import numpy as np
@@ -393,3 +394,122 @@ def test_a_cond_in_a_branch_of_another_one_is_not_counted_twice():
     found = pb.explore(f, pb.ArrayType((7, 1000)), apply="vmap", compile=False)
     assert "2 conds into selects: 3.3 times the FLOPs" in stages_of(found)["vmap"]["deltas"][0]
     assert cost(found.programs["vmap"]).work / (7 * cost(found.programs["base"]).work) == pytest.approx(3.3, abs=0.05)
+
+
+def looped(w, xs):
+    last, _ = pb.lax.scan(lambda c, x: (pnp.tanh(w * c + x), None), np.float32(0.0), xs)
+    return last**2
+
+
+def twice_remembered(x):
+    return pnp.sum(pb.checkpoint(lambda y: pnp.tanh(pnp.sin(y)))(x))
+
+
+COUNTED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "layers": (layered, (W, X)),
+    "a loop": (looped, (np.float32(1.0), X)),
+    "a call": (lambda x: pnp.sum(pb.jit(lambda y: y * pnp.exp(y))(x)), (X,)),
+    "a checkpoint": (twice_remembered, (X,)),
+    "a weak gradient": (lambda x: pnp.sum(x * x) * np.float32(3.0), (2.0,)),
+    "a branch": (lambda x: pb.lax.cond(x[0] > 0.0, lambda: pnp.sum(x * x), lambda: pnp.sum(pnp.sin(x))), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_sentences_on_a_gradient_add_up(name):
+    function, args = COUNTED[name]
+    found = pb.explore(function, *args, apply="grad", compile=False)
+    stages = stages_of(found)
+    told = " ".join(stages["grad"]["deltas"])
+
+    def number(words: str) -> int:
+        match = re.search(rf"(\d+) {words}", told)
+        return int(match[1]) if match else 0
+
+    added = int(re.search(r"added (\d+)", told)[1])  # type: ignore[index]
+    assert added == number("run backward") + number("only serve")
+    left = number("equations? of the forward pass (is|are) not needed")
+    again = number("equations? of the forward pass (is|are) repeated")
+    assert stages["base"]["count"] - left + again + added == stages["grad"]["count"]
+    roles = [equation.role for equation in equations_of(found.programs["grad"])]
+    assert (roles.count("cotangent"), roles.count("residual")) == (number("run backward"), number("only serve"))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_every_equation_leads_to_one_of_the_stage_before_by_a_rule(name):
+    """In the body of a loop, a called function and a checkpoint, too; there none is taken over but as it was."""
+    function, args = COUNTED[name]
+    found = pb.explore(function, *args, apply="checkpoint,grad", compile=False)
+    rows = {row["id"]: row for stage in found.data["stages"] for row in stage["rows"]}
+    stages = stages_of(found)
+    for row in equations_in(stages["checkpoint"]):
+        assert row["op"] == "checkpoint" or [rows[id]["op"] for id, _ in row["from"]] == [row["op"]]
+    for stage in (stages["linearize"], stages["grad"]):
+        for row in equations_in(stage):
+            if row["role"] in ("residual", "cotangent") and row["op"] not in ("convert_element_type", "checkpoint"):
+                assert all("op" in rows[id] and rule >= 0 for id, rule in row["from"]), row["op"]
+    rules = {found.data["rules"][rule]["name"] for row in equations_in(stages["grad"]) for _, rule in row["from"] if rule >= 0}
+    assert not any("returned" in rule for rule in rules)
+
+
+def test_a_loop_adds_cotangents_up_as_cotangents():
+    rows = equations_in(stages_of(pb.explore(looped, np.float32(1.0), X, apply="grad", compile=False))["grad"])
+    assert [row["role"] for row in rows if row["op"] == "add"] == ["primal", "cotangent"]
+
+
+def test_simplification_takes_no_batch_axis_away():
+    """Of two repetitions it makes one, so that what was repeated first is not there any more."""
+    apply = "vmap(in_axes=(0, None)),vmap(in_axes=(0, None))"
+    found = pb.explore(lambda x, y: (x, y), np.ones((11, 7, 3), "float32"), X, apply=apply, compile=False)
+    for id in ("vmap-2", "simplify"):
+        batches = [
+            [size in (11, 7) for size in map(int, type[4:-1].split(","))] for _, type, *_ in stages_of(found)[id]["vars"]
+        ]
+        axes = [
+            [axis in (rest[0] if rest else ()) for axis in range(type.count(",") + 1)]
+            for _, type, *rest in stages_of(found)[id]["vars"]
+        ]
+        assert axes == batches, id
+
+
+def rooted(a):
+    def solve(f, start):
+        return pb.lax.while_loop(lambda x: pnp.abs(f(x)) > 1e-3, lambda x: x - f(x) / (2.0 * x), start)
+
+    return pb.lax.custom_root(lambda x: x * x - a, 1.0, solve, lambda g, y: y / g(1.0))
+
+
+def within_steps(x):
+    def step(c, _):
+        return pb.lax.while_loop(lambda y: pnp.sum(y) < 100.0, lambda y: y * 2.0 + 1.0, c), None
+
+    return pb.lax.scan(step, x, None, length=3)[0]
+
+
+HOLDING: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "a loop of unknown length in a loop": (within_steps, (X,), ""),
+    "a loop without steps": (lambda x: pb.lax.fori_loop(0, 0, lambda i, c: pnp.sin(c), x), (X,), ""),
+    "loops in a batch": (lambda x: pb.lax.fori_loop(0, 4, lambda i, c: pnp.sin(c), x), (np.ones((7, 3), "float32"),), "vmap"),
+    "a solver": (rooted, (np.float32(2.0),), "grad"),
+    "a call in a loop": (lambda x: pb.lax.fori_loop(0, 4, lambda i, c: pb.jit(pnp.sin)(c), x), (X,), "jacrev"),
+}
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_what_an_equation_holds_costs_what_it_costs(name):
+    """So that figures by line add up to those of the stage; of branches, one runs, and each has its own."""
+    function, args, apply = HOLDING[name]
+    for stage in pb.explore(function, *args, apply=apply, compile=False).data["stages"]:
+        for place, row in enumerate(stage["rows"]):
+            if "op" in row and row.get("span") and row["op"] != "cond":
+                inside = stage["rows"][place + 1 : place + 1 + row["span"]]
+                for figure in ("flops", "bytes"):
+                    assert sum(one[figure] for one in inside if "op" in one and "span" not in one) == row[figure]
+                assert all("times" not in one for one in inside) or row["op"] in ("scan", "call")
+
+
+def test_what_runs_on_devices_counts_on_each():
+    mesh, spec = pb.sharding.AbstractMesh((4,), ("d",)), pb.P("d")
+    found = pb.explore(pb.shard_map(pnp.sin, mesh=mesh, in_specs=spec, out_specs=spec), np.ones(8, "float32"), compile=False)
+    holder, inside = equations_in(stages_of(found)["base"])
+    assert (holder["op"], inside["flops"], inside["times"]) == ("shard_map", holder["flops"], 4) and "trips" not in holder

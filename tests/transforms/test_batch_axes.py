@@ -195,3 +195,9 @@ def test_what_is_repeated_for_each_element_is_a_batch(name, out_axes):
     variables = [*program.inputs, *[out for equation in program.equations for out in equation.outputs]]
     found = [(sorted(axes.get(one, ())), [i for i, size in enumerate(one.type.shape) if size == 7]) for one in variables]
     assert [own for own, _ in found] == [expected for _, expected in found]
+
+
+def test_the_batch_axis_of_an_input_that_is_not_used_is_known() -> None:
+    program = pb.xpr(pb.vmap(lambda x, y: pnp.sin(x), (0, -1)), pb.ArrayType((7, 3)), pb.ArrayType((3, 7)))
+    axes = batch_axes_of(program)
+    assert [sorted(axes[one]) for one in program.inputs] == [[0], [1]]

@@ -376,3 +376,19 @@ def test_the_form_in_which_a_derivative_is_returned_belongs_to_it(name: str) -> 
     program = pb.xpr(function, x)
     made = {atom: equation for equation in program.equations for atom in equation.outputs}
     assert [made[out].role for out in program.outputs if out in made] == [role] * len(program.outputs)
+
+
+def test_what_devices_keep_for_the_backward_pass_is_packed_as_residuals() -> None:
+    mesh = pb.sharding.AbstractMesh((4,), ("d",))
+
+    def loss(w: Any, x: Any) -> Any:
+        def local(w: Any, x: Any) -> Any:
+            return lax.psum(pnp.sum(pnp.tanh(x @ w) ** 2), "d")
+
+        return pb.shard_map(local, mesh=mesh, in_specs=(pb.P(), pb.P("d")), out_specs=pb.P())(w, x)
+
+    program = pb.xpr(pb.grad(loss), pb.ArrayType((3, 5)), pb.ArrayType((8, 3)))
+    forward, backward = [list(all_equations(one.params["program"])) for one in program.equations if one.params.get("program")]
+    assert {one.role for one in forward if one.primitive.name == "reshape"} == {"residual"}
+    assert {one.role for one in backward if one.primitive.name == "squeeze"} == {"residual"}
+    assert {one.role for one in backward if one.primitive.name != "squeeze"} == {"cotangent"}
