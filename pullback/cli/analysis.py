@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pullback as pb
 from pullback.analysis.costs import VIEWS
 from pullback.api.compiled import Jitted
+from pullback.cli.asked import APPLYING, add_color, add_options, literal, transformed
 from pullback.cli.terminal import UsageError, use_color
-from pullback.cli.xpr import add_options, literal, transformed
 
 COMPILING = {"auto": None, "always": True, "never": False}
 
@@ -20,11 +20,11 @@ Print what a function of yours costs for arguments of given types, as it is or
 transformed: operations, bytes and their ratio, by the lines of your code. The
 function is traced, so it needs no data.
 """
-COST_EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
+COST_EXAMPLES = f"""\
+{APPLYING}
 
 examples:
-  python -m pullback cost model.py:loss '{w: f32[64,10]}' 'f32[512,64]' --apply grad
+  python -m pullback cost model.py:loss '{{w: f32[64,10]}}' 'f32[512,64]' --apply grad
   python -m pullback cost model.py:loss 'f32[64,10]' --apply grad,vmap --by equation
 """
 MEMORY_HELP = """\
@@ -33,11 +33,11 @@ it is or transformed: the peak before anything is compiled, what is in memory
 there, what is kept for the backward pass. The function is traced, so it needs
 no data.
 """
-MEMORY_EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
+MEMORY_EXAMPLES = f"""\
+{APPLYING}
 
 examples:
-  python -m pullback memory model.py:loss '{w: f32[64,10]}' 'f32[512,64]' --apply grad
+  python -m pullback memory model.py:loss '{{w: f32[64,10]}}' 'f32[512,64]' --apply grad
   python -m pullback memory model.py:step 'f32[64,10]' 'f32[512,64]' --donate 0
 """
 
@@ -58,6 +58,7 @@ def add_memory_options(look: ArgumentParser) -> None:
 
 def _add_options(look: ArgumentParser) -> None:
     add_options(look)
+    add_color(look)
     look.add_argument(
         "--compile",
         choices=tuple(COMPILING),
@@ -86,7 +87,7 @@ def show_cost(options: Namespace) -> None:
     """Print what the options of the `cost` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `by`, `compile` and `json`.
+        options: those of `asked.add_options` and `asked.add_color`, `by`, `compile` and `json`.
 
     Raises:
         UsageError: something in the options is wrong.
@@ -100,7 +101,7 @@ def show_memory(options: Namespace) -> None:
     """Print what the options of the `memory` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `donate`, `compile` and `json`.
+        options: those of `asked.add_options` and `asked.add_color`, `donate`, `compile` and `json`.
 
     Raises:
         UsageError: something in the options is wrong.

@@ -26,6 +26,10 @@ def one(x):
     return x
 
 
+def power(w, x, n):
+    return pnp.sum(w**n * x)
+
+
 def broken(w, x):
     return w["name"]
 """
@@ -50,6 +54,9 @@ SHOWN: list[tuple[list[str], int, str]] = [
     (["model.py:other", "loss.json", "--exit-code"], 1, "- .* = cos a\n.*= sin a"),
     (["loss.json", "loss.json"], 0, "no difference"),
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grad"], 0, r"--- grad_loss"),
+    (["model.py:loss", "model.py:other", *TYPES, "--apply", "grad", "--argnums", "1"], 0, r"- .* = sin a"),
+    (["model.py:loss", "model.py:loss", "f32[3,2]", "f32[3]", "--apply", "vmap", "--in-axes", "(1, None)"], 0, "no difference"),
+    (["model.py:power", "model.py:power", *TYPES, "--static", "n=3"], 0, "no difference"),
     (["model.py:loss", "model.py:other", *TYPES, "--context", "0"], 0, "@@ 2 lines alike @@\n- "),
     (["model.py:loss", "model.py:other", *TYPES, "--all"], 0, r"\n  return "),
     (["model.py:loss", "model.py:other", *TYPES, "--color", "always"], 0, "\x1b\\[31m- "),
@@ -71,7 +78,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["model.py:loss", "model.py:other"], "but 0 types were given"),
     (["model.py:loss", "model.py:lost", *TYPES], "Did you mean 'loss'?"),
     (["loss.json", "model.py:one"], "2 types were given"),
-    (["loss.json", "loss.json", "f32[3]"], "both of these are files of JSON"),
+    (["loss.json", "loss.json", "f32[3]"], "these are files of JSON"),
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grda"], "Did you mean 'grad'?"),
     (["model.py:loss", "model.py:other", *TYPES, "--context", "-1"], "--context takes a number of lines"),
 ]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.cli.replay import VALUES, example_arguments
+from pullback.cli.values import VALUES, example_arguments
 
 MODEL = """\
 import pullback.numpy as pnp
@@ -54,8 +54,12 @@ ONE = ("model.py:loss", "f32[3]", "f32[3]")
 PRINTED: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
     "values": (ONE, "", ["arguments: f32[3], f32[3], of normal numbers (seed 0)", "sin", "model.py:5", "result: "]),
     "compared": ((*ONE, "--apply", "grad,jit", "--compare"), "", ["cos", "equations compared; all agree"]),
-    "NaN": ((*ONE, "--nan", "--values", "zeros"), "", ["NaN made by mul", "safe = pnp.where(y > 0, y, 1.0)"]),
-    "no NaN": ((*ONE, "--nan", "--infinity", "--values", "ones"), "", ["no NaN and no infinity"]),
+    "another argument": ((*ONE, "--apply", "grad", "--argnums", "1"), "", ["mul", "result: "]),
+    "another axis": (
+        ("model.py:loss", "f32[3,2]", "f32[3]", "--apply", "vmap", "--in-axes", "(1, None)"),
+        "",
+        ["result: [", ":f32[2]"],
+    ),
     "stopped": ((*ONE, "--stop", "model.py:5"), "p y.shape\nc\n", ["> ", "model.py(5)loss()", "(3,)", "result: "]),
     "left": ((*ONE, "--stop", "5"), "q\n", ["model.py(5)loss()"]),
     "limits": ((*ONE, "--limits=0,1", "--seed", "3"), "", ["caught outside 0 .. 1"]),
@@ -76,8 +80,7 @@ WRONG: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a seed": ((*ONE, "--seed", "x"), ["--seed takes a whole number"]),
     "limits": ((*ONE, "--limits", "1"), ["--limits takes two numbers"]),
     "values": ((*ONE, "--values", "twos"), ["invalid choice: 'twos'"]),
-    "NaN and more": ((*ONE, "--nan", "--compare"), ["--nan goes without"]),
-    "infinity alone": ((*ONE, "--infinity"), ["--infinity goes with --nan"]),
+    "argnums": ((*ONE, "--apply", "grad", "--argnums", "x"), ["--argnums takes a number or several"]),
     "apply": ((*ONE, "--apply", "gard"), ["'gard' is no transformation"]),
     "too few types": (("model.py:loss", "f32[3]"), ["1 type was given"]),
 }
