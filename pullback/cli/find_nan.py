@@ -13,7 +13,7 @@ from pullback.cli.terminal import Found
 HELP = """\
 Find the first operation, forward or backward, that makes a NaN: its line, its
 values, its rule, and what helps. The function is run, on numbers that are made up.
-The exit code is 0 in any case; with --exit-code it is 1 where there is a NaN.
+The exit code is 0 in any case; with --exit-code it is 1 where a result is NaN.
 """
 EXAMPLES = f"""\
 {APPLYING}
@@ -32,7 +32,7 @@ def add_options(look: ArgumentParser) -> None:
     look.add_argument("--infinity", action="store_true", help="infinity counts as well")
     look.add_argument("--no-backward", action="store_true", help="leave the backward pass out")
     look.add_argument("--no-compile", action="store_true", help="do not look at compiled code where NumPy makes no NaN")
-    look.add_argument("--exit-code", action="store_true", help="end with 1 where there is one")
+    look.add_argument("--exit-code", action="store_true", help="end with 1 where a result is NaN")
 
 
 def show(options: Namespace) -> None:
@@ -50,5 +50,5 @@ def show(options: Namespace) -> None:
         backward = False if options.no_backward else None
         finding = pb.find_nan(found.function, *args, apply=found.applied, backward=backward, **own)
     print("no NaN" + (" and no infinity" if options.infinity else "") if finding is None else finding)
-    if options.exit_code and finding is not None:
+    if options.exit_code and finding is not None and (finding.reaches or finding.returned):
         raise Found

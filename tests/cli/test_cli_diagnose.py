@@ -23,6 +23,9 @@ def loss(w, x):
 def logarithm(x):
     return pnp.sum(pnp.log(x))
 
+def dropped(x):
+    return pnp.where(x > 0, pnp.log(x), 0.0)
+
 def counting(x):
     calls.append(1)
     return x * len(calls)
@@ -49,16 +52,17 @@ PRINTED: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
     "NaN": (("find-nan", *ONE, "--values", "zeros"), 0, ["NaN made by mul", "safe = pnp.where(y > 0, y, 1.0)"]),
     "NaN, by the exit code": (("find-nan", *ONE, "--values", "zeros", "--exit-code"), 1, ["model.py:8 (loss)"]),
     "no NaN": (("find-nan", *ONE, "--values", "ones", "--infinity", "--exit-code"), 0, ["no NaN and no infinity"]),
+    "dropped": (("find-nan", "model.py:dropped", "f32[9]", "--no-backward", "--exit-code"), 0, ["No result is NaN"]),
     "infinity": (("find-nan", "model.py:logarithm", "f32[2]", "--values", "zeros", "--infinity"), 0, ["infinity made by log"]),
     "no backward pass": (("find-nan", *ONE, "--values", "zeros", "--no-backward", "--no-compile"), 0, ["no NaN"]),
     "of a gradient": (("find-nan", "model.py:logarithm", "f32[9]", "--apply", "grad"), 0, ["The function itself returns NaN"]),
-    "impure": (("check", "model.py:counting", "f32[3]"), 0, ["gave a different program", "model.py:15"]),
+    "impure": (("check", "model.py:counting", "f32[3]"), 0, ["gave a different program", "model.py:18"]),
     "impure, by the exit code": (("check", "model.py:counting", "f32[3]", "--exit-code"), 1, ["gave a different program"]),
     "another thing": (("check", "model.py:counting", "f32[3]", "--only", "nan,keys"), 0, ["nothing found of nan, keys"]),
     "a key": (
         ("check", "model.py:draws", "key<fry>[]", "--only", "keys"),
         0,
-        ["a key that normal has used up already", "model.py:18"],
+        ["a key that normal has used up already", "model.py:21"],
     ),
     "NaN in a check": (("check", *ONE, "--apply", "grad", "--values", "zeros"), 0, ["NaN made by mul", "Cure"]),
     "a profile": (("profile", *ONE, "--apply", "grad", "--runs", "2", "--by", "line"), 0, ["model.py:7", "2 runs"]),
