@@ -9,43 +9,20 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from pullback.api.applied import TRANSFORMATIONS
-from pullback.cli import analysis, diff, explore, pages, plan, replay, tour, xpr
-from pullback.cli.terminal import UsageError, one_line, show_versions
-from pullback.cli.xpr import UserError, print_traceback
+from pullback.cli import analysis, check, diff, explore, find_nan, pages, plan, profile, replay, tour, xpr
+from pullback.cli.functions import UserError, print_traceback
+from pullback.cli.terminal import Found, UsageError, one_line, show_versions
 
-WELL, USERS_ERROR, DIFFERENT, WRONG_USAGE, INTERRUPTED = 0, 1, 1, 2, 130
-
-XPR_HELP = """\
-Print the typed Program that a function of yours is for arguments of given
-types, as it is or transformed. The function is traced, so it needs no data.
-"""
-XPR_EXAMPLES = f"""\
-types:
-  f32[64,10]  i32[]  bool[3]       an array: dtype and sizes
-  ~f32[]                           a Python number, which widens nothing
-  key<fry>[]                       a random key
-  (f32[2], f32[3])  [f32[2]]       a tuple, a list
-  {{w: f32[3], b: f32[]}}            a dict
-Quote each type, since brackets mean something to the shell.
-
-transformations: {", ".join(TRANSFORMATIONS)}
-They are applied from left to right, and the types are those of the arguments
-of the result: after vmap, with their batch axes; after jvp, the arguments' and
-then their tangents'; after vjp, a cotangent of the result comes last. Options
-go in brackets, as in 'grad(argnums=1),vmap(in_axes=(None, 0))'.
-
-examples:
-  python -m pullback xpr model.py:loss 'f32[10]' 'f32[]' --apply grad --sources
-  python -m pullback xpr model.py:loss 'f32[64,10]' 'f32[64]' --apply grad,vmap
-  python -m pullback xpr model.py:loss '{{w: f32[3], b: f32[]}}' 'f32[3]' --show optimized
-"""
-
+WELL, USERS_ERROR, FOUND, WRONG_USAGE, INTERRUPTED = 0, 1, 1, 2, 130
 
 # Commands that are modules of their own, with a line about each.
 MODULES: dict[str, tuple[Any, str]] = {
+    "xpr": (xpr, "the Program of a function of yours, as it is or transformed"),
     "explore": (explore, "a page that shows what transformations do to a function of yours"),
-    "replay": (replay, "a function of yours run operation by operation: its values, your lines in the debugger, NaN"),
+    "replay": (replay, "a function of yours run operation by operation: its values, your lines in the debugger"),
+    "find-nan": (find_nan, "where a NaN comes from that a function of yours makes"),
+    "check": (check, "mistakes in a function of yours that raise no error"),
+    "profile": (profile, "how long the operations of a function of yours take"),
     "diff": (diff, "how two Programs, or two functions of yours, differ"),
     "plan": (plan, "what a step of yours takes on many devices, which need not be there"),
 }
@@ -80,23 +57,16 @@ def make_parser() -> ArgumentParser:
     explain.set_defaults(run=pages.show)
     explain.add_argument("name", metavar="CLASS", nargs="?", help="an error class of pb.errors, pb.checks or pb.testing")
 
-    look = commands.add_parser(
-        "xpr",
-        help="the Program of a function of yours, as it is or transformed",
-        description=XPR_HELP,
-        epilog=XPR_EXAMPLES,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    look.set_defaults(run=xpr.show)
-    xpr.add_options(look)
-    look.add_argument(
-        "--show",
-        choices=xpr.SHOWN,
-        default="program",
-        help="the Program (this is the default), the StableHLO made of it, or what XLA's optimizer made of that",
-    )
-    look.add_argument("--sources", action="store_true", help="end each equation with the place of your line that it comes from")
+    for name, (module, help) in MODULES.items():
+        command = commands.add_parser(
+            name,
+            help=help,
+            description=module.HELP,
+            epilog=module.EXAMPLES,
+            formatter_class=RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_options(command)
 
     for name, what in analysis.COMMANDS.items():
         analyzed = commands.add_parser(
@@ -108,17 +78,6 @@ def make_parser() -> ArgumentParser:
             allow_abbrev=False,
         )
         what.add_options(analyzed)
-
-    for name, (module, help) in MODULES.items():
-        command = commands.add_parser(
-            name,
-            help=help,
-            description=module.HELP,
-            epilog=module.EXAMPLES,
-            formatter_class=RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        module.add_options(command)
     return parser
 
 
@@ -129,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: the words after `python -m pullback`; by default, those that the process was started with.
 
     Returns:
-        The exit code: 0; 1 if the user's own code raised an exception, or if `diff --exit-code` found a difference; 2 if the
-        command line was wrong; 130 after Ctrl-C.
+        The exit code: 0; 1 if the user's own code raised an exception, or if a command with `--exit-code` found something; 2 if
+        the command line was wrong; 130 after Ctrl-C.
 
     Example:
         >>> main(["xpr", "nowhere.py"])
@@ -149,8 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print_traceback(error.__cause__ or error, error.file)
         return USERS_ERROR
-    except diff.Differ:
-        return DIFFERENT
+    except Found:
+        return FOUND
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough; Python must not complain at its end either

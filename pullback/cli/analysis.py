@@ -1,5 +1,5 @@
-"""`python -m pullback cost FILE.py:FUNCTION TYPE ...`, `... memory ...` and `... profile ...`: what the user's function costs,
-what memory and how much time it takes, as it is or transformed."""
+"""`python -m pullback cost FILE.py:FUNCTION TYPE ...` and `... memory ...`: what the user's function costs, and what memory it
+takes, as it is or transformed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pullback as pb
-from pullback.analysis import profile
 from pullback.analysis.costs import VIEWS
 from pullback.api.compiled import Jitted
-from pullback.cli.replay import add_values, asked_values, described_values
+from pullback.cli.asked import APPLYING, add_color, add_options, literal, transformed
 from pullback.cli.terminal import UsageError, use_color
-from pullback.cli.xpr import add_options, literal, transformed
 
 COMPILING = {"auto": None, "always": True, "never": False}
 
@@ -22,11 +20,11 @@ Print what a function of yours costs for arguments of given types, as it is or
 transformed: operations, bytes and their ratio, by the lines of your code. The
 function is traced, so it needs no data.
 """
-COST_EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
+COST_EXAMPLES = f"""\
+{APPLYING}
 
 examples:
-  python -m pullback cost model.py:loss '{w: f32[64,10]}' 'f32[512,64]' --apply grad
+  python -m pullback cost model.py:loss '{{w: f32[64,10]}}' 'f32[512,64]' --apply grad
   python -m pullback cost model.py:loss 'f32[64,10]' --apply grad,vmap --by equation
 """
 MEMORY_HELP = """\
@@ -35,24 +33,12 @@ it is or transformed: the peak before anything is compiled, what is in memory
 there, what is kept for the backward pass. The function is traced, so it needs
 no data.
 """
-MEMORY_EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
+MEMORY_EXAMPLES = f"""\
+{APPLYING}
 
 examples:
-  python -m pullback memory model.py:loss '{w: f32[64,10]}' 'f32[512,64]' --apply grad
+  python -m pullback memory model.py:loss '{{w: f32[64,10]}}' 'f32[512,64]' --apply grad
   python -m pullback memory model.py:step 'f32[64,10]' 'f32[512,64]' --donate 0
-"""
-PROFILE_HELP = """\
-Compile a function of yours, as it is or transformed, run it, and print how long
-each operation of the compiled program took, and of which of your lines it is.
-Arguments are random numbers of the types.
-"""
-PROFILE_EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
-
-examples:
-  python -m pullback profile model.py:loss '{w: f32[64,10]}' 'f32[512,64]' --apply grad
-  python -m pullback profile model.py:loss 'f32[64,10]' --apply grad,vmap --by line
 """
 
 
@@ -70,17 +56,9 @@ def add_memory_options(look: ArgumentParser) -> None:
     look.add_argument("--donate", default="()", metavar="N", help="arguments that results may overwrite, as in 0 or 0,1")
 
 
-def add_profile_options(look: ArgumentParser) -> None:
-    """What the command `profile` takes."""
-    look.set_defaults(run=show_profile)
-    add_options(look)
-    add_values(look)
-    look.add_argument("--by", choices=profile.VIEWS, default="operation", help="what the rows are (default: operation)")
-    look.add_argument("--runs", default="20", metavar="N", help="how often it runs, in each of two ways (default: 20)")
-
-
 def _add_options(look: ArgumentParser) -> None:
     add_options(look)
+    add_color(look)
     look.add_argument(
         "--compile",
         choices=tuple(COMPILING),
@@ -102,7 +80,6 @@ class Command(NamedTuple):
 COMMANDS = {
     "cost": Command("what a function of yours costs, by its lines", COST_HELP, COST_EXAMPLES, add_cost_options),
     "memory": Command("what a function of yours takes of memory", MEMORY_HELP, MEMORY_EXAMPLES, add_memory_options),
-    "profile": Command("how long a function of yours takes, measured", PROFILE_HELP, PROFILE_EXAMPLES, add_profile_options),
 }
 
 
@@ -110,7 +87,7 @@ def show_cost(options: Namespace) -> None:
     """Print what the options of the `cost` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `by`, `compile` and `json`.
+        options: those of `asked.add_options` and `asked.add_color`, `by`, `compile` and `json`.
 
     Raises:
         UsageError: something in the options is wrong.
@@ -124,7 +101,7 @@ def show_memory(options: Namespace) -> None:
     """Print what the options of the `memory` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `donate`, `compile` and `json`.
+        options: those of `asked.add_options` and `asked.add_color`, `donate`, `compile` and `json`.
 
     Raises:
         UsageError: something in the options is wrong.
@@ -139,23 +116,6 @@ def show_memory(options: Namespace) -> None:
             raise UsageError("--donate is for functions that are not jitted: leave jit out of --apply.")
         given_now: dict[str, Any] = {"donate_argnums": donated} if donated else {}
         _print(pb.memory(function, *types, backend=COMPILING[options.compile], **given_now), options)
-
-
-def show_profile(options: Namespace) -> None:
-    """Print what the options of the `profile` command ask for.
-
-    Arguments:
-        options: those of `xpr.add_options` and `replay.add_values`, `by` and `runs`.
-
-    Raises:
-        UsageError: something in the options is wrong.
-        UserError: the user's function raised an exception.
-    """
-    runs = literal(options.runs, "--runs", "a number from 1 on", lambda value: type(value) is int and value >= 1)
-    with transformed(options) as (function, types):
-        values = asked_values(options, types)
-        print(f"arguments: {described_values(options, types)}")
-        pb.profile(function, *values, runs=runs).by(options.by).show(color=use_color(options.color))
 
 
 def _print(table: Any, options: Namespace) -> None:

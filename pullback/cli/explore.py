@@ -7,9 +7,11 @@ import traceback
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from pullback.cli import xpr
-from pullback.cli.replay import VALUES, example_arguments
+from pullback.cli.asked import APPLYING, add_color, asked
+from pullback.cli.asked import add_options as add_asked
+from pullback.cli.functions import UserError
 from pullback.cli.terminal import UsageError, use_color
+from pullback.cli.values import VALUES, example_arguments
 from pullback.explorer.explorer import Explorer, explore
 from pullback.explorer.watching import watch
 
@@ -19,8 +21,8 @@ what each transformation made of it: one file, which opens without a network.
 The function is traced, so it needs no data; --values and --profile run it, on
 numbers that are made up.
 """
-EXAMPLES = """\
-Types and transformations are written as for xpr: python -m pullback xpr --help
+EXAMPLES = f"""\
+{APPLYING}
 
 examples:
   python -m pullback explore model.py:loss 'f32[64,10]' --apply grad,vmap --out page.html
@@ -36,7 +38,8 @@ LAST_PORT = 65535
 def add_options(look: ArgumentParser) -> None:
     """What the command takes."""
     look.set_defaults(run=show)
-    xpr.add_options(look)
+    add_asked(look)
+    add_color(look)
     look.add_argument("--out", metavar="FILE", help="the page to write (by default FUNCTION.html)")
     look.add_argument("--text", metavar="STAGES", help="print these stages, as in base,grad, or 'summary', and write no page")
     look.add_argument("--no-compile", action="store_true", help="leave out StableHLO and what XLA makes of it, which take time")
@@ -50,8 +53,8 @@ def show(options: Namespace) -> None:
     """Write, print or serve the page that the options of the `explore` command ask for.
 
     Arguments:
-        options: those of `xpr.add_options`, `out`, `text`, `values` (texts, or None), `no_compile`, `profile`, `watch`, and
-            `port`.
+        options: those of `asked.add_options` and `asked.add_color`, `out`, `text`, `values` (texts, or None), `no_compile`,
+            `profile`, `watch`, and `port`.
 
     Raises:
         UsageError: something in the options is wrong, or the page cannot be written.
@@ -84,11 +87,11 @@ def show(options: Namespace) -> None:
 
 
 def _explored(options: Namespace) -> Explorer:
-    with xpr.asked(options) as asked:
+    with asked(options) as found:
         name = options.function.rpartition(":")[2]
         runs = {"values": bool(options.values), "profile": options.profile}
-        args = example_arguments(asked.types, options.values or "normal", 0) if any(runs.values()) else asked.types
-        return explore(asked.function, *args, apply=asked.applied, compile=not options.no_compile, title=name, **runs)
+        args = example_arguments(found.types, options.values or "normal", 0) if any(runs.values()) else found.types
+        return explore(found.function, *args, apply=found.applied, compile=not options.no_compile, title=name, **runs)
 
 
 def _watch(options: Namespace) -> None:
@@ -105,7 +108,7 @@ def _watch(options: Namespace) -> None:
         failed: BaseException | None = None
         try:
             return _explored(options).html
-        except xpr.UserError as error:
+        except UserError as error:
             failed = error.__cause__ or error
         except UsageError as error:  # the file is gone, or the function has another name
             failed = error.with_traceback(None)

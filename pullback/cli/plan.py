@@ -10,8 +10,10 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 import pullback as pb
+from pullback.cli.asked import add_options as add_asked
+from pullback.cli.asked import transformed
 from pullback.cli.terminal import UsageError, one_line, suggestion
-from pullback.cli.xpr import UserError, check_arguments, fix, in_file, load_function, parse_type, static_argument
+from pullback.cli.types import parse_type
 from pullback.engine.topologies import TARGETS
 from pullback.parallel.planning import DEFAULT_LINKS, link_speed
 
@@ -38,14 +40,12 @@ examples:
 def add_options(look: ArgumentParser) -> None:
     """What the command takes."""
     look.set_defaults(run=show)
-    look.add_argument("function", metavar="FILE.py:FUNCTION", help="your function: a step of training, say")
-    look.add_argument("types", nargs="*", metavar="TYPE", help="the types of its arguments, one each")
+    add_asked(look)
     look.add_argument("--mesh", required=True, metavar="NAME=SIZE,...", help="the axes of the mesh, as in data=32,model=8")
     look.add_argument("--for", dest="target", default="h100", metavar="DEVICE", help=f"one of {', '.join(TARGETS)}")
     look.add_argument("--arg", action="append", default=[], metavar="TYPE", help="the type of a further argument")
     look.add_argument("--link", action="append", default=[], metavar="SPEED", help="how fast each device sends, as 400Gbit/s")
     look.add_argument("--donate", default="", metavar="N", help="arguments that results may overwrite, as in 0 or 0,1")
-    look.add_argument("--static", action="append", default=[], metavar="NAME=VALUE", help="give a parameter a Python value")
     look.add_argument("--brief", action="store_true", help="leave the Program out")
 
 
@@ -53,8 +53,7 @@ def show(options: Namespace) -> None:
     """Print what the options of the `plan` command ask for.
 
     Arguments:
-        options: `function` (`FILE.py:NAME`), `mesh`, `target`, `donate` (texts), `arg`, `link`, `static` (lists of texts), and
-            `brief`.
+        options: those of `asked.add_options`, `mesh`, `target`, `donate` (texts), `arg`, `link` (lists of texts), and `brief`.
 
     Raises:
         UsageError: something in the options is wrong.
@@ -72,21 +71,12 @@ def show(options: Namespace) -> None:
     except ValueError as error:
         raise UsageError(one_line(str(error))) from None
     types = [_type(number, text, mesh) for number, text in enumerate([*options.types, *options.arg])]
-    found, file = load_function(options.function)
-    function = fix(found, dict(static_argument(text) for text in options.static))
-    check_arguments(function, types, options.function)
     if not all([0 <= number < len(types) for number in donated]):
         raise UsageError(f"--donate {options.donate}: there are {len(types)} arguments, with the numbers from 0.")
-    try:
-        given: dict[str, Any] = {"donate_argnums": donated} if donated else {}
+    given: dict[str, Any] = {"donate_argnums": donated} if donated else {}
+    with transformed(options, types=types) as (function, _):
         made = pb.parallel.plan(function, *types, mesh=mesh, target=options.target, **given)
         print(made.text(links, program=not options.brief))
-    except Exception as error:
-        if in_file(error, file):
-            raise UserError(file) from error
-        if isinstance(error, (pb.errors.PullbackError, ValueError, NotImplementedError)):
-            raise UsageError(one_line(str(error))) from None
-        raise
 
 
 def parse_mesh(text: str) -> Any:

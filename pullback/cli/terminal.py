@@ -107,6 +107,10 @@ class UsageError(Exception):
     """Something on the command line is wrong; the message is one line that names it and the cure."""
 
 
+class Found(Exception):
+    """A command has found what it looks for, and the caller wants to know it by the exit code."""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """The end of an error message about an unknown word: ` Did you mean 'x'?`, or nothing where no known word is near.
 

@@ -56,11 +56,13 @@ class Syntax(NamedTuple):
 
     Attributes:
         assigned: the names to which each value is assigned. returned: the expressions that functions return. calls: the calls.
+        first: of those that return a pair, as rules of derivatives do, the first expression.
     """
 
     assigned: dict[Span, tuple[str, ...]]
     returned: frozenset[Span]
     calls: dict[Span, ast.Call]
+    first: frozenset[Span]
 
 
 def syntax_of(file: str) -> Syntax:
@@ -68,6 +70,7 @@ def syntax_of(file: str) -> Syntax:
     assigned: dict[Span, tuple[str, ...]] = {}
     returned: set[Span] = set()
     calls: dict[Span, ast.Call] = {}
+    first: set[Span] = set()
     for node in ast.walk(tree_of(file)):
         match node:
             case ast.Assign([ast.Name(name)], value) | ast.AnnAssign(ast.Name(name), _, ast.expr() as value):
@@ -80,11 +83,14 @@ def syntax_of(file: str) -> Syntax:
                 assigned[span(value)] = (name,)
             case ast.Return(ast.expr() as value):
                 returned.add(span(value))
-            case ast.Lambda(_, body):
-                returned.add(span(body))
+            case ast.Lambda(_, ast.expr() as value):
+                returned.add(span(value))
             case ast.Call():
                 calls[span(node)] = node
-    return Syntax(assigned, frozenset(returned), calls)
+        match node:
+            case ast.Return(ast.Tuple([value, _])) | ast.Lambda(_, ast.Tuple([value, _])):
+                first.add(span(value))
+    return Syntax(assigned, frozenset(returned), calls, frozenset(first))
 
 
 def span(node: ast.expr | ast.stmt) -> Span:

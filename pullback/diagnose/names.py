@@ -92,7 +92,8 @@ class Names:
         names = syntax.assigned.get(at, ())
         if len(names) == len(results):
             scope.names.update(zip(names, results))
-        if at in syntax.returned and source.caller is not None and not isinstance(source.caller, RuleCall):
+        given = syntax.first if isinstance(source.caller, RuleCall) else syntax.returned
+        if at in given and source.caller is not None:
             self._learn(source.caller, results, frame)
 
     def at(self, source: Source) -> dict[str, Any]:

@@ -492,10 +492,10 @@ def _spread(name: str, finish: Function, doc: str) -> Spread:
         squares = real(multiply(centered, conj(centered))) if kind(wanted) == "c" else powers.square(centered)
         total = sum(squares, axes, keepdims=keepdims)
         count = count_of(name, a, axes, where, keepdims) - (ddof if correction is None else correction)
-        if isinstance(count, float):
-            count = count if count > 0 else math.nan
-        else:
-            count = _where(count > 0, count, math.nan)
+        if not isinstance(count, float):
+            total, count = multiply(total, _where(count > 0, 1.0, 0.0)), _where(count > 0, count, 0.0)  # of too few 0 / 0
+        elif count <= 0:
+            total, count = multiply(total, 0.0), 0.0
         # as NumPy has it, a complex dtype that was asked for is that of the result too
         return strong(in_dtype(finish(divide(total, count)), real_dtype(wanted) if dtype is None else wanted))
 

@@ -26,6 +26,10 @@ def one(x):
     return x
 
 
+def power(w, x, n):
+    return pnp.sum(w**n * x)
+
+
 def broken(w, x):
     return w["name"]
 
@@ -61,6 +65,8 @@ SHOWN: list[tuple[list[str], int, str]] = [
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grad", "--argnums", "1"], 0, r"- .* = sin a  # .*\n\+ .* = cos a"),
     (["model.py:loss", "model.py:other", "f32[3]", "f32[5,3]", "--apply", "vmap", "--in-axes", "(None, 0)"], 0, r"f32\[5,3\]"),
     (["model.py:raised", "model.py:raised", "f32[3]", "--static", "n=2", "--exit-code"], 0, "no difference"),
+    (["model.py:loss", "model.py:loss", "f32[3,2]", "f32[3]", "--apply", "vmap", "--in-axes", "(1, None)"], 0, "no difference"),
+    (["model.py:power", "model.py:power", *TYPES, "--static", "n=3"], 0, "no difference"),
     (["model.py:loss", "model.py:other", *TYPES, "--context", "0"], 0, "@@ 2 lines alike @@\n- "),
     (["model.py:loss", "model.py:other", *TYPES, "--all"], 0, r"\n  return "),
     (["model.py:loss", "model.py:other", *TYPES, "--color", "always"], 0, "\x1b\\[31m- "),
@@ -82,8 +88,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["model.py:loss", "model.py:other"], "but 0 types were given"),
     (["model.py:loss", "model.py:lost", *TYPES], "Did you mean 'loss'?"),
     (["loss.json", "model.py:one"], "2 types were given"),
-    (["loss.json", "loss.json", "f32[3]"], "both of these are files of JSON"),
-    (["loss.json", "loss.json", "--static", "n=2"], "both of these are files of JSON"),
+    (["loss.json", "loss.json", "f32[3]"], "these are files of JSON"),
+    (["loss.json", "loss.json", "--static", "n=2"], "these are files of JSON"),
     (["model.py:raised", "model.py:squared", "f32[3]", "--static", "n=2"], "--static names 'n', but the parameters are x"),
     (["model.py:loss", "model.py:other", "f32[3]", "--apply", "grad"], "1 type was given"),
     (["model.py:loss", "model.py:other", *TYPES, "--apply", "grda"], "Did you mean 'grad'?"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.cli.replay import VALUES, example_arguments
+from pullback.cli.values import VALUES, example_arguments
 
 MODEL = """\
 import pullback as pb
@@ -59,8 +59,12 @@ ONE = ("model.py:loss", "f32[3]", "f32[3]")
 PRINTED: dict[str, tuple[tuple[str, ...], str, list[str]]] = {
     "values": (ONE, "", ["arguments: f32[3], f32[3], of normal numbers (seed 0)", "sin", "model.py:6", "result: "]),
     "compared": ((*ONE, "--apply", "grad,jit", "--compare"), "", ["cos", "equations compared; all agree"]),
-    "NaN": ((*ONE, "--nan", "--values", "zeros"), "", ["NaN made by mul", "safe = pnp.where(y > 0, y, 1.0)"]),
-    "no NaN": ((*ONE, "--nan", "--infinity", "--values", "ones"), "", ["no NaN and no infinity"]),
+    "another argument": ((*ONE, "--apply", "grad", "--argnums", "1"), "", ["mul", "result: "]),
+    "another axis": (
+        ("model.py:loss", "f32[3,2]", "f32[3]", "--apply", "vmap", "--in-axes", "(1, None)"),
+        "",
+        ["result: [", ":f32[2]"],
+    ),
     "stopped": ((*ONE, "--stop", "model.py:6"), "p y.shape\nc\n", ["> ", "model.py(6)loss()", "(3,)", "result: "]),
     "left": ((*ONE, "--stop", "6"), "q\n", ["model.py(6)loss()"]),
     "limits": ((*ONE, "--limits=0,1", "--seed", "3"), "", ["caught outside 0 .. 1"]),
@@ -96,8 +100,7 @@ WRONG: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a key": (("model.py:drawn", "key<fly>[2]"), ["'key<fly>' is no type. Did you mean 'key<fry>'?"]),
     "a key's shape": (("model.py:drawn", "key<fry>"), ["A single key is key<fry>[]."]),
     "values": ((*ONE, "--values", "twos"), ["invalid choice: 'twos'"]),
-    "NaN and more": ((*ONE, "--nan", "--compare"), ["--nan goes without"]),
-    "infinity alone": ((*ONE, "--infinity"), ["--infinity goes with --nan"]),
+    "argnums": ((*ONE, "--apply", "grad", "--argnums", "x"), ["--argnums takes a number or several"]),
     "apply": ((*ONE, "--apply", "gard"), ["'gard' is no transformation"]),
     "too few types": (("model.py:loss", "f32[3]"), ["1 type was given"]),
 }

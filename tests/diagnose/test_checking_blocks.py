@@ -753,6 +753,13 @@ def loop(x: Any) -> Any:
     return pb.lax.fori_loop(0, 3, lambda i, c: pnp.sqrt(c - 1.5), x)
 
 
+@pb.custom_vjp
+def square_with_rule(x: Any) -> Any:
+    return x * x
+
+
+square_with_rule.defvjp(lambda x: (x * x, x), lambda x, cotangent: (cotangent * pnp.log(-x),))
+
 FINITE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "made": (lambda: pnp.log(NUMBERS), "NaN made by log: log(f32[2] from -1 to 4)."),
     "of a number": (lambda: pnp.log(pnp.array(-2.0)), "NaN made by log: log(-2.0)."),
@@ -777,6 +784,13 @@ FINITE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "backward, the other branch": (
         lambda: pb.jit(pb.grad(lambda x: pnp.where(x <= 0, 0.0, pnp.sqrt(x))))(0.0),
         "safe = pnp.where(x <= 0, 1.0, x)",
+    ),
+    "a variance of one": (lambda: pnp.var(pnp.ones(1), ddof=1), "NaN made by div: div(0.0, 0.0)."),
+    "a spread of one, compiled": (lambda: pb.jit(lambda x: pnp.std(x, ddof=1))(pnp.ones(1)), "div(0.0, 0.0) = nan"),
+    "a variance of none": (lambda: pb.jit(lambda x: pnp.var(x, where=x > 9.0))(NUMBERS), "div(0.0, 0.0) = nan"),
+    "a rule of the user's": (
+        lambda: pb.grad(square_with_rule)(1.0),
+        "Rule: the backward function of a custom rule, applied by grad",
     ),
     "inf minus inf": (lambda: pnp.array(pnp.inf) - pnp.inf, "NaN made by sub: sub(inf, inf)."),
     "bfloat16": (lambda: pnp.log(NUMBERS.astype("bfloat16")), "NaN made by log: log(bf16[2] from -1 to 4)."),

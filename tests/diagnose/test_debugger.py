@@ -166,6 +166,40 @@ def test_the_arguments_of_a_function_are_shown() -> None:
     assert "none that is known" in said
 
 
+@pb.custom_vjp
+def floor(x: Any, low: Any) -> Any:
+    return pnp.maximum(x, low)
+
+
+def floor_forward(x: Any, low: Any) -> Any:
+    return pnp.maximum(x, low), (x, low)
+
+
+def floor_backward(kept: Any, cotangent: Any) -> Any:
+    x, low = kept
+    mask = pnp.where(x > low, 1.0, 0.0)
+    return cotangent * mask, None
+
+
+floor.defvjp(floor_forward, floor_backward)
+
+
+def with_floor(x: Any) -> Any:
+    y = floor(x, 0.0)
+    return pnp.sum(y * y)
+
+
+def test_it_stops_in_a_rule_below_what_that_is_applied_to() -> None:
+    options = {"function": with_floor, "args": (pnp.array([1.0, -1.0]),), "apply": "grad"}
+    said = session("p values\nargs\nu\np x, y\nc\n", stop_at=line("mask = pnp.where"), **options)
+    assert "floor_backward()" in said and "-> mask = pnp.where(x > low, 1.0, 0.0)" in said
+    assert "none that is known" in said  # the parameters of the call are not those of the rule
+    assert "with_floor()" in said and "-> y = floor(x, 0.0)" in said
+    assert "([ 1. -1.]:f32[2]:cpu(0), [1. 0.]:f32[2]:cpu(0))" in said
+    said = session("c\n" * 3, stop_at=line("y = floor(x, 0.0)"), **options)
+    assert said.count("-> y = floor(x, 0.0)") == 2  # forward and backward: the rules belong to the line that calls
+
+
 def test_a_line_of_a_caller_stops_once_for_all_that_it_calls() -> None:
     text = session("p h\nc\n", stop_at=line("h = layer(w, x)"))
     assert text.count("this line has run") == 1 and "dot_general" in text and "tanh" in text

@@ -71,6 +71,8 @@ def test_variance_of_no_degrees_of_freedom_is_nan():
             assert np.isnan(np.asarray(function(x, axis=0, ddof=less))).all()
     mask = pnp.asarray(np.array([[True, True], [True, False]]))
     np.testing.assert_allclose(pnp.var(x, axis=0, ddof=1, where=mask), [2.0, nan])
+    slopes = pb.grad(lambda x: pnp.sum(pnp.var(x, axis=0, ddof=1, where=mask)))(x)
+    np.testing.assert_allclose(np.asarray(slopes), [[-2.0, nan], [2.0, 0.0]])
     with pytest.raises(ValueError, match="ddof or correction"):
         pnp.var(x, ddof=1, correction=2)
 

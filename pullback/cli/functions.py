@@ -1,0 +1,126 @@
+"""The function that a command looks at, from the user's own file, and the user's part of a traceback."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import linecache
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from pullback.cli.terminal import UsageError, suggestion
+from pullback.core.source import shown_frames, trim
+
+Function = Callable[..., Any]
+
+
+class UserError(Exception):
+    """The user's own code raised an exception, which is this one's cause; `file` is the file that was run."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.file = file
+
+
+def load_function(place: str) -> tuple[Function, str]:
+    """The function that `FILE.py:NAME` says, and FILE; runs the file as `import` would.
+
+    Raises:
+        UsageError: there is no such file, no such name in it, or what it names is no function.
+        UserError: the file raised an exception.
+    """
+    file, colon, name = place.rpartition(":")
+    if not colon or not file or not name:
+        raise UsageError(f"{place!r} names no function: write FILE.py:FUNCTION, as in model.py:loss.")
+    path = Path(file)
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        others = [other.name for other in path.parent.glob("*.py")] if path.parent.is_dir() else []
+        raise UsageError(f"the file {file!r} {what}; seen from {str(Path.cwd())!r}.{suggestion(path.name, others)}")
+    module = _run(path, file)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            functions = [word for word, value in vars(found).items() if callable(value) and not word.startswith("_")]
+            near = suggestion(part, functions) or (f" It has {', '.join(functions[:8])}." if functions else "")
+            raise UsageError(f"{file} has no function {name!r}.{near}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{place} is of type {type(found).__name__}, not a function.")
+    return found, file
+
+
+def _run(path: Path, file: str) -> ModuleType:
+    """A module of the file's code, known to `sys.modules` while it runs; the file's neighbours can be imported."""
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_"
+    module = ModuleType(name)
+    module.__file__ = file
+    sys.modules[name] = module
+    folder = str(path.parent.resolve())
+    if sys.path[:1] != [folder]:  # a file that is watched runs again and again
+        sys.path.insert(0, folder)
+    linecache.checkcache(file)  # its lines may have been read before it was changed
+    try:
+        exec(compile(path.read_bytes(), file, "exec", dont_inherit=True), vars(module))
+    except Exception as error:
+        raise UserError(file) from error
+    return module
+
+
+def fix(function: Function, static: Mapping[str, Any]) -> Function:
+    """The function with some parameters, by name, given once and for all: one of the others, in their order."""
+    if not static:
+        return function
+    signature = inspect.signature(function)
+    unknown = [name for name in static if name not in signature.parameters]
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
+        names = ", ".join(signature.parameters)
+        raise UsageError(
+            f"--static names {unknown[0]!r}, but the parameters are {names}.{suggestion(unknown[0], signature.parameters)}"
+        )
+    free = signature.replace(parameters=[each for name, each in signature.parameters.items() if name not in static])
+
+    @functools.wraps(function)
+    def fixed(*args: Any) -> Any:
+        given = free.bind(*args).arguments
+        bound = inspect.BoundArguments(signature, {**given, **static})
+        return function(*bound.args, **bound.kwargs)
+
+    fixed.__signature__ = free  # type: ignore[attr-defined]
+    return fixed
+
+
+def check_arguments(function: Function, types: Sequence[Any], place: str) -> None:
+    """Raise UsageError unless a function can be called with as many arguments as there are types."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C: it will say for itself
+        return
+    try:
+        signature.bind(*types)
+    except TypeError as error:
+        given = f"{len(types)} type{'s were' if len(types) != 1 else ' was'} given"
+        raise UsageError(f"{place} has the parameters {signature}, but {given}: {error}.") from None
+
+
+def in_file(error: BaseException, file: str) -> bool:
+    """Whether an exception went through code of a file."""
+    return _from_file(error.__traceback__, file) is not None
+
+
+def print_traceback(error: BaseException, file: str) -> None:
+    """Print an exception on standard error, from the user's file on, without our frames (unless those are asked for)."""
+    trim(error)
+    if shown_frames() != "all":
+        error.__traceback__ = _from_file(error.__traceback__, file)
+    traceback.print_exception(error)
+
+
+def _from_file(step: TracebackType | None, file: str) -> TracebackType | None:
+    while step is not None and step.tb_frame.f_code.co_filename != file:
+        step = step.tb_next
+    return step
