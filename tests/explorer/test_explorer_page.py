@@ -468,6 +468,15 @@ def test_the_search_opens_what_hides_its_finds(show: Show) -> None:
     assert browser.text("#found") == "1/2"
 
 
+def test_the_search_brings_the_pane_of_a_find_into_view(show: Show) -> None:
+    browser = show(small(), f"#panes={ALL}")
+    box = "document.querySelector('.pane[data-stage=optimized]').getBoundingClientRect()"
+    assert browser.js(f"{box}.left > innerWidth")
+    browser.key("/", *"fusion", "Enter")
+    assert cursor(browser)[0] == "optimized"
+    assert browser.js(f"{box}.left >= 0 && {box}.right <= innerWidth")
+
+
 def test_the_legend_searches(show: Show) -> None:
     browser = show(small())
     browser.click("#legend [data-find='is:residual']")
