@@ -511,6 +511,15 @@ def test_costs_by_line(show: Show) -> None:
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["2.9k", "6.1k", "72k"]
 
 
+def test_costs_leave_room_for_the_lines(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad,vmap,costs")
+    browser.view(1024, 700)
+    browser.settle()
+    row = "document.querySelector('.pane[data-stage=costs] .row')"
+    line, figures = (f"{row}.querySelector('{part}').getBoundingClientRect().left" for part in (".code", ".end"))
+    assert browser.js(f"{figures} - {line} > 100")
+
+
 def test_a_program_as_a_graph(show: Show) -> None:
     browser = show(small(), "#panes=base,grad")
     browser.key("g")  # the active pane is the gradient's
