@@ -468,6 +468,15 @@ def test_the_search_opens_what_hides_its_finds(show: Show) -> None:
     assert browser.text("#found") == "1/2"
 
 
+def test_the_search_brings_the_pane_of_a_find_into_view(show: Show) -> None:
+    browser = show(small(), f"#panes={ALL}")
+    box = "document.querySelector('.pane[data-stage=optimized]').getBoundingClientRect()"
+    assert browser.js(f"{box}.left > innerWidth")
+    browser.key("/", *"fusion", "Enter")
+    assert cursor(browser)[0] == "optimized"
+    assert browser.js(f"{box}.left >= 0 && {box}.right <= innerWidth")
+
+
 def test_the_legend_searches(show: Show) -> None:
     browser = show(small())
     browser.click("#legend [data-find='is:residual']")
@@ -500,6 +509,15 @@ def test_costs_by_line(show: Show) -> None:
     assert marked(browser, "source", "here") == ["6 found"]
     browser.key("c")  # bytes
     assert browser.texts(".pane[data-stage=costs] .row:first-child .figure") == ["2.9k", "6.1k", "72k"]
+
+
+def test_costs_leave_room_for_the_lines(show: Show) -> None:
+    browser = show(small(), "#panes=source,base,grad,vmap,costs")
+    browser.view(1024, 700)
+    browser.settle()
+    row = "document.querySelector('.pane[data-stage=costs] .row')"
+    line, figures = (f"{row}.querySelector('{part}').getBoundingClientRect().left" for part in (".code", ".end"))
+    assert browser.js(f"{figures} - {line} > 100")
 
 
 def test_a_program_as_a_graph(show: Show) -> None:

@@ -116,6 +116,7 @@ export class Pane {
   writeHead() {
     if (this.stage.kind === "costs") {
       sortCosts(this.stage);
+      this.box.style.setProperty("--columns", this.stage.columns.length);
       this.box.querySelector(".costhead").outerHTML = costHeading(this.stage);
       this.view.refold();
     }
