@@ -67,7 +67,7 @@ def find_nan(
     if found is not None and found.reaches:
         return found
     if backward is None:
-        backward = not any([one.name in DERIVATIVES for one in transformations(apply)])
+        backward = not any([one.kind in DERIVATIVES for one in transformations(apply)])
     later = _in_the_backward_pass(call, bool(infinity), bool(compiled)) if backward else None
     return later if later is not None and later.reaches else found or later
 

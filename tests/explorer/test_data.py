@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -499,3 +500,44 @@ def test_repetitions_that_have_names_of_their_own_are_called_by_the_first_and_th
     stage = stages_of(pb.explore(deep, W, X, compile=False))["base"]
     (repeat,) = [row for row in stage["rows"] if row.get("head") == "repeat"]
     assert (repeat["count"], repeat["label"]) == (4, "block 0 to block 3")
+
+
+def sloped(w, x):
+    return pnp.sum(w**2) + pnp.sum(pnp.sin(x))
+
+
+PARTIAL = {
+    "grad": ([functools.partial(pb.grad, argnums=1)], ["d x"]),
+    "value_and_grad": ([functools.partial(pb.value_and_grad, argnums=(0, 1))], ["d w", "d x"]),
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_options_of_a_partial_transformation_are_seen(name):
+    apply, tangents = PARTIAL[name]
+    stages = stages_of(pb.explore(sloped, W, X, apply=apply, compile=False))
+    assert [row["arg"] for row in stages["jvp"]["rows"] if "arg" in row][2:] == tangents
+    donating = pb.explore(sloped, W, X, apply=[functools.partial(pb.jit, donate_argnums=0)], compile=False)
+    assert [row.get("donated") for row in stages_of(donating)["simplify"]["rows"] if "arg" in row] == [True, None]
+
+
+def test_a_transformation_of_ones_own_is_not_taken_for_one_of_ours():
+    def grad(function):
+        return lambda *args: function(*args) * 2.0
+
+    found = pb.explore(sloped, W, X, apply=[grad, grad, "grad"], compile=False)
+    assert [stage["id"] for stage in found.data["stages"]][2:] == [
+        "own_grad",
+        "own_grad-2",
+        "jvp",
+        "linearize",
+        "grad",
+        "simplify",
+    ]
+    assert "where there were" in stages_of(found)["own_grad"]["deltas"][0]
+    check_page(found.data)
+
+
+def test_remat_is_checkpoint():
+    found = pb.explore(plain, X, apply="remat,grad", values=True, compile=False)
+    assert stages_of(found)["checkpoint"]["name"] == "Checkpointed" and stages_of(found)["base"]["values"]
