@@ -541,3 +541,10 @@ def test_a_transformation_of_ones_own_is_not_taken_for_one_of_ours():
 def test_remat_is_checkpoint():
     found = pb.explore(plain, X, apply="remat,grad", values=True, compile=False)
     assert stages_of(found)["checkpoint"]["name"] == "Checkpointed" and stages_of(found)["base"]["values"]
+
+
+def test_plumbing_stays_what_it_is_in_later_stages():
+    batch = np.ones((7, 3, 5), "float32")
+    found = pb.explore(lambda x: pnp.sin(x), batch, apply="vmap(in_axes=1),vmap(in_axes=0)", compile=False)
+    for id in ("vmap", "vmap-2", "simplify"):
+        assert [row["role"] for row in equations_in(stages_of(found)[id])] == ["batch", "primal"], id
