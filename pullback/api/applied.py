@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -93,6 +94,12 @@ class Applied(NamedTuple):
     make: Callable[..., Function]
     options: Options = MappingProxyType({})
 
+    @property
+    def kind(self) -> str:
+        """Which transformation of ours it is, by one name for each; "" for a user's own, whatever that is called."""
+        known = {make: name for name, make in reversed(TRANSFORMATIONS.items())}
+        return known.get(self.make, "")
+
     def __call__(self, function: Function) -> Function:
         return self.make(function, **self.options)
 
@@ -122,7 +129,7 @@ def transformations(apply: Apply, defaults: Mapping[str, Options] | None = None)
     if isinstance(apply, (list, tuple)):
         return [one for part in apply for one in transformations(part, defaults)]
     if callable(apply):
-        return [Applied(name_of(apply), apply)]
+        return [_of_function(apply)]
     raise TypeError(
         'apply takes transformations as text, as in "grad,vmap", or a list of functions that transform a function, but got'
         f" {brief(apply)} of type {type(apply).__name__}."
@@ -171,6 +178,13 @@ def _expressions(text: str) -> list[ast.expr]:
 
 
 _LOOK = 'Transformations look like "grad,vmap" or "grad(argnums=1),vmap(in_axes=(None, 0)),jit".'
+
+
+def _of_function(function: Function) -> Applied:
+    """A transformation that is given as a function; of `functools.partial(pb.grad, argnums=1)` the options are seen."""
+    if isinstance(function, functools.partial) and not function.args and function.func in TRANSFORMATIONS.values():
+        return Applied(name_of(function.func), function.func, function.keywords)
+    return Applied(name_of(function), function)
 
 
 def _of_expression(node: ast.expr, text: str, defaults: Mapping[str, Options]) -> Applied:

@@ -66,7 +66,7 @@ def find_nan(
     """
     check_callable(fun, "find_nan")
     check_flags("find_nan", infinity=infinity, compiled=compiled, **({} if backward is None else {"backward": backward}))
-    derived = any([one.name in DERIVATIVES for one in transformations(apply)])
+    derived = any([one.kind in DERIVATIVES for one in transformations(apply)])
     call = staged("find_nan", apply_transformations(_shown(fun) if derived else fun, apply), args, kwargs)
     found = _found(call.program, call.leaves, call.paths, bool(infinity), bool(compiled))
     if found is not None and (found.reaches or found.returned):

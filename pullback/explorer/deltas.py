@@ -57,8 +57,14 @@ def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
     )
 
 
+def _added(rows: list[Row], before: dict[str, Any]) -> Counter[str]:
+    """How many equations of each role were made by a rule, or by the transformation itself, and not carried over."""
+    results = {row["id"] for row in before["rows"] if "ret" in row}  # from which comes what a transformation does by itself
+    return Counter([row["role"] for row in rows if any([rule >= 0 or id in results for id, rule in row["from"]])])
+
+
 def _forward(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
-    new = Counter([row["role"] for row in rows])
+    new = _added(rows, before)
     needed = f", and {new['residual']:,} that they need" if new["residual"] else ""
     return [f"A tangent beside each value that moves: {counted(new['tangent'], 'equation')}{needed}; {_more(made, before)}."]
 
@@ -77,8 +83,7 @@ def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], befo
 
 def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     waiting = max([row.get("held", 0) for row in rows], default=0)
-    results = {row["id"] for row in before["rows"] if "ret" in row}  # from which comes what grad does by itself
-    new = Counter([row["role"] for row in rows if any([rule >= 0 or id in results for id, rule in row["from"]])])
+    new = _added(rows, before)
     added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
     serves = "serves" if new["residual"] == 1 else "serve"

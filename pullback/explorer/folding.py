@@ -47,11 +47,19 @@ def _folded(units: Sequence[Unit], new: Callable[..., Row]) -> list[Row]:
         for copy in range(count):
             inner = _scoped(units[start + copy * period : start + (copy + 1) * period], new)
             copies += [new(head="copy", label=f"{copy + 1} of {count}", span=len(inner)), *inner]
-        names = dict.fromkeys([unit.scope[0] for unit in units[start : start + period] if unit.scope])
-        label = ", ".join(names) if 0 < len(names) <= 3 else f"{period} equations"
+        label = _label([units[start + copy * period : start + (copy + 1) * period] for copy in range(count)], period)
         rows += [new(head="repeat", label=label, count=count, period=period, span=len(copies)), *copies]
         at = start + period * count
     return rows + _scoped(units[at:], new)
+
+
+def _label(copies: Sequence[Sequence[Unit]], period: int) -> str:
+    """What copies of some equations are called: by their scopes, `layer`, or where these differ, `layer 0 to layer 5`."""
+    first, *others = [dict.fromkeys([unit.scope[0] for unit in copy if unit.scope]) for copy in copies]
+    if not 0 < len(first) <= 3:
+        return f"{period} equations"
+    name, last = ", ".join(first), ", ".join(others[-1])
+    return name if all([names == first for names in others]) else f"{name} to {last}"
 
 
 def _scoped(units: Sequence[Unit], new: Callable[..., Row]) -> list[Row]:

@@ -312,7 +312,9 @@ class _Rows:
             return "batch"
         if self.stage.id == "simplify" and parents and parents[0]["role"] != "dead":
             return str(parents[0]["role"])
-        return equation.role
+        own = equation.role
+        carried = own == "primal" and parents and parents[0].get("op") == equation.primitive.name
+        return "batch" if carried and parents[0]["role"] == "batch" else own
 
     def is_plumbing(self, equation: Equation, parents: list[Row]) -> bool:
         """Whether vmap put an equation in only to bring a batch axis into place."""

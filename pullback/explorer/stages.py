@@ -34,6 +34,7 @@ NAMES = {
     "checkpoint": "Checkpointed",
     "jit": "Jitted",
 }
+RESERVED = frozenset([*NAMES, "source", "base", "linearize", "simplify", "stablehlo", "optimized"])  # ids of stages of ours
 
 
 class Part(NamedTuple):
@@ -112,22 +113,23 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
     """
     calls, applied = stages(function, args, kwargs, apply), transformations(apply)
     jitted: Applied | None = None
-    if applied and applied[-1].name == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
+    if applied and applied[-1].kind == "jit":  # what it does is shown by the stages behind: simplified, lowered, optimized
         *applied, jitted = applied
     before = calls[0].traced("explore", function)
     part, notes = Part(before.traced.program, before.paths), _transformed_before(function)
     found = [ProgramStage("base", "Program", f"pb.xpr({name_of(function)})", "", (part,), notes=notes)]
     for called, one, call in zip(calls, applied, calls[1:]):
         of, through = found[-1].id, ""
-        if one.name in ("grad", "value_and_grad"):
+        if one.kind in ("grad", "value_and_grad"):
             found += _explained(of, before, _differentiated(before, called, one), found)
             through = found[-1].id
         made = call.traced("explore", one(_replayed(before, called, function)))
         batch = None
-        if one.name == "vmap" and (batch := one.options.get("axis_size")) is None:
+        if one.kind == "vmap" and (batch := one.options.get("axis_size")) is None:
             batch = _batch_size(before.types, made.types)
         by = str(one) if batch is None else f"{one}, {batch} at a time"
-        id, name = _new_id(one.name, found), NAMES.get(one.name, one.name)
+        own = f"own_{one.name}" if one.name in RESERVED else one.name  # whose name says nothing of what it does
+        id, name = _new_id(one.kind or own, found), NAMES.get(one.kind, one.name)
         part = Part(drop_dead_code(made.traced.program), made.paths)
         flat = found[-1].flat if through else ()
         found.append(ProgramStage(id, name, by, of, (part,), through=through, batch=batch, flat=flat))

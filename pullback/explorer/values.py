@@ -139,8 +139,8 @@ def _calls(function: Function, call: Call, applied: Sequence[Applied], element: 
     found: list[list[Array] | None] = [call.leaves]
     elements = iter(element)
     for number in reversed(range(len(applied))):
-        if applied[number].name not in PASSING:
-            index = next(elements, 0) if applied[number].name == "vmap" else 0
+        if applied[number].kind not in PASSING:
+            index = next(elements, 0) if applied[number].kind == "vmap" else 0
             try:
                 call = _inside(applied[number], functions[number], call, index)
             except _NoElement:

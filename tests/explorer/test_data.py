@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import re
 from typing import Any
@@ -297,15 +298,13 @@ def test_lines_of_a_transformation_of_ones_own_are_shown():
     assert last["op"] == "mul" and text[last["line"]].endswith("# of what it returns")
 
 
-def test_forward_mode_says_what_it_added():
-    def f(x):
-        return pnp.sum(pnp.tanh(x)) + pnp.max(x)
-
-    stages = stages_of(pb.explore(f, X, apply="grad", compile=False))
-    roles = [row["role"] for row in equations_in(stages["jvp"])]
-    tangents, needed = roles.count("tangent"), roles.count("residual")
-    assert tangents + needed == stages["jvp"]["count"] - stages["base"]["count"] and needed > 1
-    assert f"{tangents} equations, and {needed} that they need; " in stages["jvp"]["deltas"][0]
+@pytest.mark.parametrize("stage, of", [("jvp", "base"), ("jvp-2", "grad")])
+def test_forward_mode_says_what_it_added(stage, of):
+    stages = stages_of(pb.explore(lambda x: pnp.tanh(x) ** 2, np.float32(1.0), apply="grad,grad", compile=False))
+    found = re.search(r"moves: (\d+) equations, and (\d+) that they need; ", stages[stage]["deltas"][0])
+    tangents, needed = map(int, found.groups())  # type: ignore[union-attr]
+    assert tangents == [row["role"] for row in equations_in(stages[stage])].count("tangent")
+    assert tangents + needed == stages[stage]["count"] - stages[of]["count"] and needed > 1
 
 
 def test_what_the_linear_map_computes_again_is_no_tangent():
@@ -513,3 +512,63 @@ def test_what_runs_on_devices_counts_on_each():
     found = pb.explore(pb.shard_map(pnp.sin, mesh=mesh, in_specs=spec, out_specs=spec), np.ones(8, "float32"), compile=False)
     holder, inside = equations_in(stages_of(found)["base"])
     assert (holder["op"], inside["flops"], inside["times"]) == ("shard_map", holder["flops"], 4) and "trips" not in holder
+
+
+def test_repetitions_that_have_names_of_their_own_are_called_by_the_first_and_the_last():
+    def deep(w, x):
+        for number in range(4):
+            with pb.named_scope(f"block {number}"):
+                x = pnp.tanh(x @ w) + x * 0.5
+        return pnp.sum(x)
+
+    stage = stages_of(pb.explore(deep, W, X, compile=False))["base"]
+    (repeat,) = [row for row in stage["rows"] if row.get("head") == "repeat"]
+    assert (repeat["count"], repeat["label"]) == (4, "block 0 to block 3")
+
+
+def sloped(w, x):
+    return pnp.sum(w**2) + pnp.sum(pnp.sin(x))
+
+
+PARTIAL = {
+    "grad": ([functools.partial(pb.grad, argnums=1)], ["d x"]),
+    "value_and_grad": ([functools.partial(pb.value_and_grad, argnums=(0, 1))], ["d w", "d x"]),
+}
+
+
+@pytest.mark.parametrize("name", PARTIAL)
+def test_options_of_a_partial_transformation_are_seen(name):
+    apply, tangents = PARTIAL[name]
+    stages = stages_of(pb.explore(sloped, W, X, apply=apply, compile=False))
+    assert [row["arg"] for row in stages["jvp"]["rows"] if "arg" in row][2:] == tangents
+    donating = pb.explore(sloped, W, X, apply=[functools.partial(pb.jit, donate_argnums=0)], compile=False)
+    assert [row.get("donated") for row in stages_of(donating)["simplify"]["rows"] if "arg" in row] == [True, None]
+
+
+def test_a_transformation_of_ones_own_is_not_taken_for_one_of_ours():
+    def grad(function):
+        return lambda *args: function(*args) * 2.0
+
+    found = pb.explore(sloped, W, X, apply=[grad, grad, "grad"], compile=False)
+    assert [stage["id"] for stage in found.data["stages"]][2:] == [
+        "own_grad",
+        "own_grad-2",
+        "jvp",
+        "linearize",
+        "grad",
+        "simplify",
+    ]
+    assert "where there were" in stages_of(found)["own_grad"]["deltas"][0]
+    check_page(found.data)
+
+
+def test_remat_is_checkpoint():
+    found = pb.explore(plain, X, apply="remat,grad", values=True, compile=False)
+    assert stages_of(found)["checkpoint"]["name"] == "Checkpointed" and stages_of(found)["base"]["values"]
+
+
+def test_plumbing_stays_what_it_is_in_later_stages():
+    batch = np.ones((7, 3, 5), "float32")
+    found = pb.explore(lambda x: pnp.sin(x), batch, apply="vmap(in_axes=1),vmap(in_axes=0)", compile=False)
+    for id in ("vmap", "vmap-2", "simplify"):
+        assert [row["role"] for row in equations_in(stages_of(found)[id])] == ["batch", "primal"], id
