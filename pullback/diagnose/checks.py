@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -27,6 +27,7 @@ from pullback.core.errors import (
 from pullback.core.modes import Mode
 from pullback.core.source import Source, at_line, at_user_line, describe, source_text, warn
 from pullback.core.types import Shape
+from pullback.core.used_keys import marks_used
 from pullback.core.zero import ZERO
 from pullback.diagnose.differing import Difference, difference
 from pullback.program.program import Program, Variable
@@ -144,9 +145,32 @@ class Checks:
         """Which arguments of a function that has been traced are keys that it uses up."""
         return used_among(arguments)
 
-    def uses_keys(self, fun: Any, keys: Sequence[Any]) -> None:
-        """A compiled function is called with keys that it uses up."""
-        use_up_by(f"jit of {describe(fun)}", keys)
+    def uses_keys(self, name: str, keys: Sequence[Any]) -> None:
+        """What is called `name` is given keys that it uses up."""
+        use_up_by(name, keys)
+
+    def repeats_keys(self, name: str, traced: Traced, before: Collection[Any], carried: range) -> None:
+        """A loop of several steps has been traced. At each step it would draw the same bits from a key that it closes over, or
+        that it hands on as it is.
+
+        Arguments:
+            before: the marks of the keys that had been used up before it was traced. carried: the leaves that are the carry.
+        """
+        if not self.wants("keys"):
+            return
+        own = {id(one) for one in traced.captures}
+        closed = any([mark in own or isinstance(mark, bytes) for mark in marks_used() - before])
+        given = traced.program.inputs[len(traced.captures) :]
+        results = traced.program.outputs[len(traced.written) :]
+        handed_on = any([i in carried and results[i - carried.start] is given[i] for i in traced.keys])
+        if closed or handed_on:
+            how = "that it closes over" if closed else "that it hands on to the next as it is"
+            self.tell(
+                "keys",
+                f"{name} uses up a key {how}: each step would draw the same bits. Divide the key for all steps at once,"
+                " pb.random.split(key, steps), and loop over the parts; divide one that is carried, key, other ="
+                f" pb.random.split(key); or fold in the number of the step, pb.random.fold_in(key, i).{at_user_line()}",
+            )
 
     def differentiates(self) -> None:
         """A derivative is taken."""
