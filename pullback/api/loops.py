@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -197,7 +197,7 @@ def scan(
 
 
 def note_keys(
-    what: str, fun: Function, traced: Traced, given: Sequence[Any], used: Collection[Any], carried: range, steps: int | None
+    what: str, fun: Function, traced: Traced, given: Sequence[Any], used: frozenset[Any], carried: range, steps: int | None
 ) -> None:
     """Where random keys are watched: a loop uses up those that it is given, each at one step.
 

@@ -49,8 +49,8 @@ class UsedKeys(dict[Any, Use]):
 
     def allow(self, mark: Any, key: Any = None) -> None:
         """A key may be used once more than it may be now."""
-        by, spare, _ = self.get(mark, UNUSED)
-        self[mark] = Use("", spare if by else spare + 1, key)
+        known = self.get(mark, UNUSED)
+        self[mark] = Use("", known.spare if known.by else known.spare + 1, key)
 
     def tell(self, error: KeyReuseError) -> None:
         """Say that a key is used again."""
@@ -82,12 +82,10 @@ def undoing() -> Callable[[], None]:
 
 @contextmanager
 def drawing_nothing() -> Iterator[None]:
-    """In this block functions are traced, and not run: keys are watched, and none is used up behind it."""
-    undo = undoing()
-    try:
+    """In this block functions are traced, and not run: what they use up was not used before, nor is it afterwards."""
+    used = used_keys.get()
+    with used_keys.setting(None if used is None else UsedKeys(used.asks)):
         yield
-    finally:
-        undo()
 
 
 def marks_used() -> frozenset[Any]:

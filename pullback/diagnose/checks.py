@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -123,17 +123,18 @@ class Checks:
         """Trace a function, by `record`, and look at what it gives. What it is traced as a second time is compared with that
         around it, if there is any; but what jit keeps is not traced again with that. `state`: which leaves are there to be
         written to."""
-        if _again.get():
-            return record()
+        again = _again.get()
         derivatives: list[None] = []
         around = _derivatives.get()
-        compares = "purity" in self.actions and (transformation == "jit" or not _compared.get())
+        compares = "purity" in self.actions and not again and (transformation == "jit" or not _compared.get())
         with setting(_derivatives, derivatives), setting(_compared, compares or _compared.get()):
-            traced, *others = self._traces(record, compares)
+            traced, other = self._traces(record, compares)
         if derivatives and around is not None:
             around.append(None)
+        if again:
+            return traced
         name = f"{transformation} of {describe(fun)}"
-        for other in others:
+        if other is not None:
             self._compare(name, traced, other)
         if "constants" in self.actions:
             self._weigh(name, traced.program)
@@ -149,7 +150,7 @@ class Checks:
         """What is called `name` is given keys that it uses up."""
         use_up_by(name, keys)
 
-    def repeats_keys(self, name: str, traced: Traced, before: Collection[Any], carried: range) -> None:
+    def repeats_keys(self, name: str, traced: Traced, before: frozenset[Any], carried: range) -> None:
         """A loop of several steps has been traced. At each step it would draw the same bits from a key that it closes over, or
         that it hands on as it is.
 
@@ -177,19 +178,19 @@ class Checks:
         if (derivatives := _derivatives.get()) == []:
             derivatives.append(None)
 
-    def _traces(self, record: Callable[[], Traced], twice: bool) -> list[Any]:
+    def _traces(self, record: Callable[[], Traced], twice: bool) -> tuple[Traced, Traced | Exception | None]:
         """What a function is traced as, and the second time, or the error that it then raised. Both times it is called from
         one line, since a function may keep who called it."""
-        found: list[Any] = []
-        for again in (False, True)[: 1 + twice]:
+        found: list[Traced] = []
+        for again in (_again.get(), True)[: 1 + twice]:
             try:
                 with setting(_again, again), used_keys.setting(None if again else used_keys.get()):
                     found.append(record())
             except Exception as error:
-                if not again:
+                if not found:
                     raise
-                found.append(error)
-        return found
+                return found[0], error
+        return found[0], found[1] if twice else None
 
     def _compare(self, name: str, traced: Traced, other: Traced | Exception) -> None:
         cause = other if isinstance(other, Exception) else None

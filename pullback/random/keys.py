@@ -448,7 +448,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 
 def clone(key: ArrayLike) -> Array:
-    """The same keys, which may be used once more where reuse is an error (`checked_keys`): once for each clone, before or after.
+    """The same keys, which may be used once more where reuse is an error (`checked_keys`): the keys, and each clone, once.
 
     Arguments:
         key: keys of any shape.

@@ -927,6 +927,7 @@ KEY_USES: dict[str, tuple[Callable[[Any], Any], int]] = {  # each with how many 
     "a clone, and two": (lambda key: (draws(pb.random.clone(key)), draws(key), draws(key)), 1),
     "a traced clone first": (lambda key: pb.jit(lambda key: draws(pb.random.clone(key)) + draws(key))(key), 0),
     "a shape": (lambda key: (pb.eval_shape(lambda: draws(key)), pb.xpr(lambda: draws(key)), draws(key)), 0),
+    "a shape, of a key that was used": (lambda key: (draws(key), pb.eval_shape(lambda: draws(key))), 0),
     "a shape, drawn twice": (lambda key: pb.eval_shape(lambda: draws(key) + draws(key)), 1),
     "a branch": (lambda key: pb.lax.cond(True, draws, pb.random.uniform, key), 0),
     "a branch, and eager": (lambda key: (pb.lax.cond(True, lambda key: 0.0, draws, key), draws(key)), 1),
