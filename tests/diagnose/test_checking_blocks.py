@@ -170,6 +170,17 @@ def test_a_leak_is_told_with_what_keeps_it() -> None:
     assert "), kept by a list. Return what is needed outside" in message
 
 
+def test_a_leak_from_a_trace_inside_is_told_with_that_trace() -> None:
+    @pb.custom_jvp
+    def keeping(x: Any) -> Any:
+        _kept.append(x)
+        return x
+
+    keeping.defjvp(lambda primals, tangents: (keeping(*primals), tangents[0]))
+    (message,) = told(called("jit", lambda x: keeping(x)), leaks="warn")
+    assert re.search(r"one of type f32\[\] of custom_jvp of \S+keeping \(\S+ in it, kept by a list\.", message)
+
+
 @pytest.mark.parametrize("transformed", [pb.value_and_grad, pb.hessian, pb.jacfwd, pb.jacrev])
 def test_leaks_of_derivatives_are_told_of(transformed: Any) -> None:
     assert told(lambda: transformed(leaking)(2.0), leaks="warn")
