@@ -18,6 +18,7 @@ from pullback.control.holder import bind_or_forward
 from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, promote
 from pullback.core.errors import DtypeError, ShapeError
+from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaf, check_like, kind_of, structure_paths, taking, unflatten
@@ -165,6 +166,10 @@ def choose(
         return trace(what, branch, structures, types, paths, refs=True)
 
     traced = as_alternatives([functools.partial(recorded, branch) for branch in branches])
+    if (checks := current_mode().checks) is not None:
+        used = {i: branch for branch, one in zip(branches, traced) for i in one.keys}
+        for i, branch in used.items():
+            checks.uses_keys(f"{what} of {describe(branch)}", [leaves[i]])
     out_types = _joined(what, branches, traced, weak_as_first)
     captures, written, programs = shared_captures(traced)
     programs = [returning(program, [*[ref.type for ref in written], *out_types]) for program in programs]

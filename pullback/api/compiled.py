@@ -150,7 +150,7 @@ class Jitted(NativeCallable):
             return self._fun(*args, **kwargs)
         leaves, signature = self._signature(args, kwargs)
         if signature.keys and (checks := current_mode().checks) is not None:
-            checks.uses_keys(self._fun, [leaves[i] for i in signature.keys])
+            checks.uses_keys(f"jit of {describe(self._fun)}", [leaves[i] for i in signature.keys])
         if signature.uses_refs(leaves):
             return self._call_with_refs(leaves, signature)
         if self._is_traced(leaves, signature):

@@ -24,6 +24,7 @@ from pullback.core.array import Array
 from pullback.core.brief import brief
 from pullback.core.dtypes import BOOL, kind, promote
 from pullback.core.errors import AxisError, DtypeError, RefError, ShapeError, StructureError
+from pullback.core.modes import current_mode
 from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import (
@@ -38,6 +39,7 @@ from pullback.core.trees import (
     unflatten,
 )
 from pullback.core.types import ArrayType, array_type
+from pullback.core.used_keys import marks_used, undoing
 from pullback.ops.arithmetic import add
 from pullback.ops.compare import lt
 from pullback.ops.convert import convert_element_type
@@ -93,6 +95,7 @@ def settled(
 ) -> tuple[Traced, Sequence[ArrayType]]:
     """What `record` makes of a loop's body for a carry of `types`, or of those that Python numbers among it come to have; and
     these, none of them weak if `strong`. `carried` are the types that it returns as carry."""
+    undo = undoing()
     while True:
         traced = record(types)
         out_types = carried(traced)
@@ -102,6 +105,7 @@ def settled(
         if better == types:
             return traced, types
         types = better
+        undo()  # the keys that it used up: it is traced again
 
 
 def fit(value: Any, type: ArrayType) -> Any:
@@ -167,6 +171,7 @@ def scan(
     x_types = [(type := type_of(stack)).with_shape(type.shape[1:]) for stack in stacks]
     paths = functools.partial(paths_of, (carry_structure, "carry"), (x_structure, "x"))
     must = f"scan's body {describe(f)} must return a pair (carry, y)"
+    used = marks_used()
     traced, types = settled(
         [type_of(leaf) for leaf in carry],
         lambda types: trace("scan", f, (carry_structure, x_structure), [*types, *x_types], paths, refs=True),
@@ -174,6 +179,7 @@ def scan(
     )
     out_structure, carried = pair_structure(trees, traced, must)
     check_carry("scan", f, carry_structure, types, out_structure[0], traced.out_types[:carried])
+    note_keys("scan", f, traced, [*carry, *stacks], used, range(len(carry)), steps)
     state = [ref.type for ref in traced.written]
     outs = bind_or_forward(
         scan_primitive,
@@ -189,6 +195,23 @@ def scan(
     )
     outs = traced.results(outs)
     return unflatten(carry_structure, outs[:carried]), trees.stacked_float0(unflatten(out_structure[1], outs[carried:]), steps)
+
+
+def note_keys(
+    what: str, fun: Function, traced: Traced, given: Sequence[Any], used: frozenset[Any], carried: range, steps: int | None
+) -> None:
+    """Where random keys are watched: a loop uses up those that it is given, each at one step.
+
+    Arguments:
+        given: what stands for the leaves that its body takes. used: the marks of the keys that were used up before it was
+            traced. carried: which leaves are the carry. steps: their number, None if it is not known.
+    """
+    if (checks := current_mode().checks) is None or steps == 0:
+        return
+    name = f"{what} of {describe(fun)}"
+    if steps != 1:
+        checks.repeats_keys(name, traced, used, carried)
+    checks.uses_keys(name, [given[i] for i in traced.keys])
 
 
 def number_of_steps(what: str, f: Function, xs: Any, length: int | None = None) -> int:
@@ -285,7 +308,7 @@ def while_loop(
     check_callable(cond_fun, "while_loop", "cond_fun")
     check_callable(body_fun, "while_loop", "body_fun")
     levels = _levels(max_steps, checkpoint, checked)
-    body, carry, paths = _body("while_loop", body_fun, init_val)
+    body, carry, paths = _body("while_loop", body_fun, init_val, max_steps)
     types, structure = [type_of(leaf) for leaf in carry], body.structure
     condition = trace("while_loop", cond_fun, (structure,), types, paths, refs=True)
     _check_condition(cond_fun, condition)
@@ -301,17 +324,21 @@ def while_loop(
     return unflatten(structure, write_back(written, outs))  # type: ignore[no-any-return]
 
 
-def _body(what: str, fun: Function, init: Any, *first: ArrayType) -> tuple[Traced, list[Any], Callable[[], list[str]]]:
+def _body(
+    what: str, fun: Function, init: Any, steps: int | None, *first: Array
+) -> tuple[Traced, list[Any], Callable[[], list[str]]]:
     """A loop's body, `(*first, value) -> value`; the leaves of the value at the start, of the types that they have in the loop;
     and what finds the paths of its arguments."""
     trees = kind_of(fun)
     carry, structure = trees.array_leaves(trees.without_float0(init), lambda: "init_val")
     paths = functools.partial(paths_of, *[(LEAF, "i") for _ in first], (structure, "value"))
+    used, counters = marks_used(), [one.type for one in first]
     body, types = settled(
         [type_of(leaf) for leaf in carry],
-        lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*first, *types], paths, refs=True),
+        lambda types: trace(what, fun, (*[LEAF for _ in first], structure), [*counters, *types], paths, refs=True),
     )
     check_carry(what, fun, structure, types, body.structure, body.out_types, "value")
+    note_keys(what, fun, body, [*first, *carry], used, range(len(first), len(first) + len(carry)), steps)
     return body, [fit(leaf, type) for leaf, type in zip(carry, types)], paths
 
 
@@ -397,7 +424,7 @@ def fori_loop(
     steps = max(last - first, 0)
     dtype = type_of(0).dtype if first >= -(2**31) and last < 2**31 else np.dtype(np.int64)
     index = Array(array_type((), dtype, weak=True), np.asarray(first, dtype))
-    body, carry, _ = _body("fori_loop", body_fun, init_val, index.type)
+    body, carry, _ = _body("fori_loop", body_fun, init_val, steps, index)
     state = [ref.type for ref in body.written]
     count, types, inner = len(body.captures), [*state, *[type_of(leaf) for leaf in carry]], body.program
 

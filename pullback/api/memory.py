@@ -16,8 +16,9 @@ from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
 from pullback.core.brief import brief
 from pullback.core.dtypes import is_inexact
+from pullback.core.modes import current_mode
 from pullback.core.primitive import Primitive
-from pullback.core.source import api_boundary
+from pullback.core.source import api_boundary, describe
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaves, kind_of, unflatten
 from pullback.core.types import ArrayType
@@ -213,7 +214,10 @@ def checkpoint(
         chosen = Budget(parse_bytes(budget))
 
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> Any:
-        leaves, _, _, (program, captures, structure, *_) = traced_call("checkpoint", fun, args, kwargs, static, static_names)
+        leaves, _, _, traced = traced_call("checkpoint", fun, args, kwargs, static, static_names)
+        program, captures, structure, *_ = traced
+        if (checks := current_mode().checks) is not None:
+            checks.uses_keys(f"checkpoint of {describe(fun)}", [leaves[i] for i in traced.keys])
         outs = checkpoint_primitive(*captures, *leaves, program=program, policy=chosen, prevent_cse=bool(prevent_cse))
         return unflatten(structure, outs)
 

@@ -157,8 +157,8 @@ def differences(fun: Function, seen: Any, new: Any, trees: Trees = OWN_TREES) ->
         found.append(_options_change(seen[5], new[5]))
     if seen[6] != new[6]:
         paths = call_leaves(fun, new[0], trees)
-        changed = sorted({*seen[6]} ^ {*new[6]}) if seen[0] == new[0] else ()
-        found += [Change("refs", paths[i], f"argument {paths[i]}: {_ref_text(i in new[6])}") for i in changed]
+        exchanged = sorted({*seen[6]} ^ {*new[6]}) if seen[0] == new[0] else []
+        found += [Change("refs", paths[i], f"argument {paths[i]}: {_ref_text(i in new[6])}") for i in exchanged]
     return list(dict.fromkeys(found))
 
 

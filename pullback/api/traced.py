@@ -25,6 +25,7 @@ from pullback.core.source import api_boundary, describe, name_of
 from pullback.core.tracing import Tracer, type_of
 from pullback.core.trees import OUT_OF_RESULTS, OWN_TREES, TreeDef, Trees, array_leaf, kind_of, unflatten
 from pullback.core.types import ArrayType
+from pullback.core.used_keys import drawing_nothing
 from pullback.program.program import Program, Variable
 from pullback.transforms.simplify import drop_dead_code
 from pullback.transforms.stage import stage
@@ -332,7 +333,8 @@ def check_closed(what: str, fun: Function, captures: Sequence[Any]) -> None:
 def _record(fun: Function, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Traced:
     check_callable(fun, what)
     args, kwargs = with_placeholders((args, kwargs), kind_of(fun))
-    traced = traced_call(what, fun, args, kwargs, refs=what == "eval_shape", placed=what == "xpr").traced
+    with drawing_nothing():
+        traced = traced_call(what, fun, args, kwargs, refs=what == "eval_shape", placed=what == "xpr").traced
     if what == "xpr":
         check_closed(what, fun, traced.captures)
     return traced._replace(program=drop_dead_code(traced.program))

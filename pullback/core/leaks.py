@@ -73,7 +73,7 @@ _CURE = "Return what is needed outside, and store nothing else."
 
 def _story(trace: Trace) -> str | None:
     """Which values of a trace are still there, and what refers to them; None if only Programs do."""
-    tracers = [one for one in gc.get_referrers(trace) if isinstance(one, Tracer) and one.owner is trace]
+    tracers = _tracers(trace, {id(trace)})
     holders = {id(tracer): _holders(tracer, tracers) for tracer in tracers}
     kept = _kept_by_programs()
     told = [tracer for tracer in tracers if not all([id(one) in kept for one in holders[id(tracer)]])]
@@ -84,12 +84,22 @@ def _story(trace: Trace) -> str | None:
         made = tracer.where()
         kinds = sorted({type(one).__name__ for one in holders[id(tracer)]})
         by = f", kept by {' and '.join([_one(kind) for kind in kinds])}" if kinds else ""
-        texts.append(f"one of type {tracer.type}{f' ({made})' if made else ''}{by}")
+        inside = "" if tracer.owner is trace else f" of {tracer.owner.describe()} in it"
+        texts.append(f"one of type {tracer.type}{f' ({made})' if made else ''}{inside}{by}")
     more = f" and {len(told) - 3} more" if len(told) > 3 else ""
     return (
         f"Leaked trace of {trace.describe()}: it has returned, but values that stood for others in it are still there:"
         f" {'; '.join(texts) or 'some that only C code holds'}{more}."
     )
+
+
+def _tracers(trace: Trace, met: set[int]) -> list[Tracer]:
+    """The values of a trace that are still there; or, where that has none, those of the traces in it, which keep it."""
+    found = [one for one in gc.get_referrers(trace) if isinstance(one, (Tracer, Trace)) and id(one) not in met]
+    own = [one for one in found if isinstance(one, Tracer) and one.owner is trace]
+    inner = [one for one in found if isinstance(one, Trace)]
+    met |= {id(one) for one in inner}
+    return own or [tracer for one in inner for tracer in _tracers(one, met)]
 
 
 def _holders(tracer: Tracer, ours: list[Tracer]) -> list[Any]:

@@ -315,6 +315,10 @@ class Trees:
             return None, (), ()
         return structure.type, structure.entries() if structure.type is dict else (), structure.children()
 
+    def parts(self, structure: TreeDef) -> Sequence[Any]:
+        """What two structures may be compared by: what they are at their roots, and the structures of their parts."""
+        return [structure]
+
     def keys_in_order(self, structure: TreeDef) -> list[Any]:
         """The keys of a dict of this structure, in its own order."""
         return list(structure.one_level().unflatten(structure.entries()))
@@ -461,6 +465,11 @@ def kind_of(function: Any, otherwise: Trees = OWN_TREES) -> Trees:
 
 def _kind_of_structures(*structures: TreeDef) -> Trees:
     return next((_kinds[structure.__class__] for structure in structures if structure.__class__ in _kinds), OWN_TREES)
+
+
+def trees_of_another_kind(value: Any) -> Trees | None:
+    """The kind of trees that something is a structure of, if it is one of another library's."""
+    return _kinds.get(value.__class__)
 
 
 # ---- how trees differ -------------------------------------------------------------------------------------------------

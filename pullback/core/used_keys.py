@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
 from pullback.core.context import Inherited
 from pullback.core.errors import KeyReuseError
@@ -12,9 +13,20 @@ from pullback.core.modes import current_mode
 T = TypeVar("T")
 
 
-class UsedKeys(dict[Any, tuple[str, Any]]):
-    """The keys that were used in a block: known ones by their words, traced ones by their identity, for as long as they live;
-    each with what used it.
+class Use(NamedTuple):
+    """What is known of a key: what has used it up, or "" if it may be used; how often it may be used besides that, since it was
+    cloned; and a reference to it, if it is traced."""
+
+    by: str
+    spare: int
+    key: Any
+
+
+UNUSED = Use("", 0, None)
+
+
+class UsedKeys(dict[Any, Use]):
+    """The keys that were used in a block: known ones by their words, traced ones by their identity, for as long as they live.
 
     Attributes:
         asks: whether the block that checks (`pb.checking`) decides what is said of a second use; else it is an error.
@@ -26,6 +38,20 @@ class UsedKeys(dict[Any, tuple[str, Any]]):
         super().__init__()
         self.asks = asks
 
+    def by(self, mark: Any) -> str:
+        """What has used a key up; "" if nothing has."""
+        return self.get(mark, UNUSED).by
+
+    def use(self, mark: Any, name: str, key: Any = None) -> None:
+        """A key is used, by what is called `name`."""
+        spare = self.get(mark, UNUSED).spare
+        self[mark] = Use("", spare - 1, key) if spare else Use(name, 0, key)
+
+    def allow(self, mark: Any, key: Any = None) -> None:
+        """A key may be used once more than it may be now."""
+        known = self.get(mark, UNUSED)
+        self[mark] = Use("", known.spare if known.by else known.spare + 1, key)
+
     def tell(self, error: KeyReuseError) -> None:
         """Say that a key is used again."""
         checks = current_mode().checks
@@ -33,12 +59,39 @@ class UsedKeys(dict[Any, tuple[str, Any]]):
             raise error
         checks.tell("keys", str(error))
 
-    def living(self) -> dict[Any, tuple[str, Any]]:
+    def living(self) -> dict[Any, Use]:
         """Those that are there still."""
-        return {mark: (name, key) for mark, (name, key) in self.items() if key is None or key() is not None}
+        return {mark: use for mark, use in self.items() if use.key is None or use.key() is not None}
 
 
 used_keys: Inherited[UsedKeys | None] = Inherited("pullback_used_keys", None)  # None: nobody watches
+
+
+def undoing() -> Callable[[], None]:
+    """What makes the keys that are used up from now on unused again."""
+    used = used_keys.get()
+    before = {} if used is None else used.living()
+
+    def undo() -> None:
+        if used is not None:
+            used.clear()
+            used.update({mark: use for mark, use in before.items() if use.key is None or use.key() is not None})
+
+    return undo
+
+
+@contextmanager
+def drawing_nothing() -> Iterator[None]:
+    """In this block functions are traced, and not run: what they use up was not used before, nor is it afterwards."""
+    used = used_keys.get()
+    with used_keys.setting(None if used is None else UsedKeys(used.asks)):
+        yield
+
+
+def marks_used() -> frozenset[Any]:
+    """What the keys are recognized by that have been used up."""
+    used = used_keys.get()
+    return frozenset() if used is None else frozenset([mark for mark, use in used.items() if use.by])
 
 
 def as_alternatives(runs: Iterable[Callable[[], T]]) -> list[T]:
@@ -51,13 +104,12 @@ def as_alternatives(runs: Iterable[Callable[[], T]]) -> list[T]:
     used = used_keys.get()
     if used is None:
         return [run() for run in runs]
-    before = used.living()
+    undo = undoing()
     after = UsedKeys()
     found = []
     for run in runs:
         found.append(run())
-        after.update(used)
-        used.clear()
-        used.update(before)
+        after.update({mark: use for mark, use in used.items() if use.by or mark not in after})
+        undo()
     used.update(after.living())
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import ExitStack
 from contextvars import ContextVar
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
@@ -96,7 +96,7 @@ class checking(Block):
         nan: Choice = None,
         infinity: Choice = None,
         constant_bytes: int | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> None:
         _check_names(unknown)
         given = {

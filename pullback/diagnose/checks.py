@@ -27,6 +27,7 @@ from pullback.core.errors import (
 from pullback.core.modes import Mode
 from pullback.core.source import Source, at_line, at_user_line, describe, source_text, warn
 from pullback.core.types import Shape
+from pullback.core.used_keys import marks_used
 from pullback.core.zero import ZERO
 from pullback.diagnose.differing import Difference, difference
 from pullback.program.program import Program, Variable
@@ -122,17 +123,18 @@ class Checks:
         """Trace a function, by `record`, and look at what it gives. What it is traced as a second time is compared with that
         around it, if there is any; but what jit keeps is not traced again with that. `state`: which leaves are there to be
         written to."""
-        if _again.get():
-            return record()
+        again = _again.get()
         derivatives: list[None] = []
         around = _derivatives.get()
-        compares = "purity" in self.actions and (transformation == "jit" or not _compared.get())
+        compares = "purity" in self.actions and not again and (transformation == "jit" or not _compared.get())
         with setting(_derivatives, derivatives), setting(_compared, compares or _compared.get()):
-            traced, *others = self._traces(record, compares)
+            traced, other = self._traces(record, compares)
         if derivatives and around is not None:
             around.append(None)
+        if again:
+            return traced
         name = f"{transformation} of {describe(fun)}"
-        for other in others:
+        if other is not None:
             self._compare(name, traced, other)
         if "constants" in self.actions:
             self._weigh(name, traced.program)
@@ -144,28 +146,51 @@ class Checks:
         """Which arguments of a function that has been traced are keys that it uses up."""
         return used_among(arguments)
 
-    def uses_keys(self, fun: Any, keys: Sequence[Any]) -> None:
-        """A compiled function is called with keys that it uses up."""
-        use_up_by(f"jit of {describe(fun)}", keys)
+    def uses_keys(self, name: str, keys: Sequence[Any]) -> None:
+        """What is called `name` is given keys that it uses up."""
+        use_up_by(name, keys)
+
+    def repeats_keys(self, name: str, traced: Traced, before: frozenset[Any], carried: range) -> None:
+        """A loop of several steps has been traced. At each step it would draw the same bits from a key that it closes over, or
+        that it hands on as it is.
+
+        Arguments:
+            before: the marks of the keys that had been used up before it was traced. carried: the leaves that are the carry.
+        """
+        if not self.wants("keys"):
+            return
+        own = {id(one) for one in traced.captures}
+        closed = any([mark in own or isinstance(mark, bytes) for mark in marks_used() - before])
+        given = traced.program.inputs[len(traced.captures) :]
+        results = traced.program.outputs[len(traced.written) :]
+        handed_on = any([i in carried and results[i - carried.start] is given[i] for i in traced.keys])
+        if closed or handed_on:
+            how = "that it closes over" if closed else "that it hands on to the next as it is"
+            self.tell(
+                "keys",
+                f"{name} uses up a key {how}: each step would draw the same bits. Divide the key for all steps at once,"
+                " pb.random.split(key, steps), and loop over the parts; divide one that is carried, key, other ="
+                f" pb.random.split(key); or fold in the number of the step, pb.random.fold_in(key, i).{at_user_line()}",
+            )
 
     def differentiates(self) -> None:
         """A derivative is taken."""
         if (derivatives := _derivatives.get()) == []:
             derivatives.append(None)
 
-    def _traces(self, record: Callable[[], Traced], twice: bool) -> list[Any]:
+    def _traces(self, record: Callable[[], Traced], twice: bool) -> tuple[Traced, Traced | Exception | None]:
         """What a function is traced as, and the second time, or the error that it then raised. Both times it is called from
         one line, since a function may keep who called it."""
-        found: list[Any] = []
-        for again in (False, True)[: 1 + twice]:
+        found: list[Traced] = []
+        for again in (_again.get(), True)[: 1 + twice]:
             try:
                 with setting(_again, again), used_keys.setting(None if again else used_keys.get()):
                     found.append(record())
             except Exception as error:
-                if not again:
+                if not found:
                     raise
-                found.append(error)
-        return found
+                return found[0], error
+        return found[0], found[1] if twice else None
 
     def _compare(self, name: str, traced: Traced, other: Traced | Exception) -> None:
         cause = other if isinstance(other, Exception) else None

@@ -18,6 +18,7 @@ from pullback.api.traced import Traced
 from pullback.core.array import Array
 from pullback.core.source import Source
 from pullback.core.tracing import Tracer
+from pullback.core.trees import trees_of_another_kind
 from pullback.program.equality import Keyed, param_key
 from pullback.program.equation import Atom, Equation, Graph, Literal, Variable, is_record, record_fields
 from pullback.program.printing import value_text
@@ -37,7 +38,7 @@ class Difference(NamedTuple):
 
 def difference(one: Traced, other: Traced) -> Difference | None:
     """Where two traces of a function differ first; None if they do not."""
-    if one.structure != other.structure:
+    if one.structure != other.structure and _compared(one.structure, other.structure, {}) is not None:
         return Difference(f"the first trace returned {one.structure}, the second {other.structure}", GROWS)
     if len(one.captures) != len(other.captures):
         count = len(one.captures)
@@ -115,14 +116,14 @@ def _same_elements(one: Array, other: Array) -> bool:
 
 def _of_params(one: Any, other: Any) -> Difference | None:
     """How two parameters differ, as far as they can be compared."""
-    return _compared(one, other, set())
+    return _compared(one, other, {})
 
 
-def _compared(one: Any, other: Any, seen: set[tuple[int, int]]) -> Difference | None:
+def _compared(one: Any, other: Any, seen: dict[tuple[int, int], Any]) -> Difference | None:
     key = id(one), id(other)
     if one is other or key in seen or (isinstance(one, Source) and isinstance(other, Source)):  # no part of what is computed
         return None
-    seen.add(key)
+    seen[key] = one, other  # alive, since another thing may have its identity later
     if isinstance(one, Graph) and isinstance(other, Graph):
         return None if one == other else _of_programs(one, other)
     if one.__class__ is not other.__class__:
@@ -146,6 +147,8 @@ def _compared(one: Any, other: Any, seen: set[tuple[int, int]]) -> Difference | 
 
 def _parts(value: Any) -> Callable[[Any], Sequence[Any]] | None:
     """What gives the parts of values like one, to be compared one by one; None where the values themselves are compared."""
+    if (trees := trees_of_another_kind(value)) is not None:
+        return trees.parts
     if isinstance(value, FunctionType):
         return _of_function
     if isinstance(value, MethodType):

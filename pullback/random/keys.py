@@ -43,7 +43,8 @@ def checked_keys(enabled: bool = True) -> Iterator[None]:
     Each drawing that succeeds uses its key up, and so does `split`; `fold_in` does not, and what `clone` returns may be used
     once more. Known keys, a batch of them under vmap too, are recognised by their words, traced ones while their function is
     traced: a compiled function is looked at when it is traced, not at later calls, and the body of a loop as if it ran once.
-    What a compiled function, a loop or a branch does with a key that it is given uses up nothing for the caller.
+    What a compiled function, a loop or a branch does with a key that it is given uses up nothing for the caller; in a block of
+    `pb.checking(keys=True)` it does.
 
     Arguments:
         enabled: False ends the watch for the block.
@@ -83,13 +84,16 @@ def _marks(key: Any) -> list[Any]:
 
 
 def _use_up(key: Any, name: str) -> None:
-    used = used_keys.get()
-    if used is None:
-        return
-    marks, key, living = _marks(key), _seen(key), None
-    if isinstance(key, Tracer):  # another one may have its identity later, and to hold it would be to leak it
-        living = weakref.ref(key, lambda _: used.pop(marks[0], None))
-    used.update(dict.fromkeys(marks, (name, living)))
+    if (used := used_keys.get()) is not None:
+        for mark in _marks(key):
+            used.use(mark, name, _reference(key, used))
+
+
+def _reference(key: Any, used: UsedKeys) -> Any:
+    """A reference to a traced key: another one may have its identity later, and to hold it would be to leak it."""
+    key = _seen(key)
+    mark = id(key)
+    return weakref.ref(key, lambda _: used.pop(mark, None)) if isinstance(key, Tracer) else None
 
 
 def typed_keys(key: Any, name: str) -> Array:
@@ -138,9 +142,9 @@ def single_key(key: Any, name: str) -> Array:
 def _check_unused(key: Any, name: str) -> None:
     """Say so if a key, or one of a batch, has been used up already."""
     used = used_keys.get()
-    if used and (mark := next(filter(used.__contains__, _marks(key)), None)) is not None:
+    if used and (by := next(filter(None, map(used.by, _marks(key))), None)) is not None:
         error = KeyReuseError(
-            f"{name} was given a key that {used[mark][0]} has used up already: both would draw the same bits."
+            f"{name} was given a key that {by} has used up already: both would draw the same bits."
             f" Divide a key before it is used, key, other = pb.random.split(key); or, if that is meant,"
             f" pass pb.random.clone(key).{at_user_line()}"
         )
@@ -150,7 +154,7 @@ def _check_unused(key: Any, name: str) -> None:
 def used_among(values: Sequence[Any]) -> Sequence[int]:
     """The numbers of those traced values that have been used up as keys."""
     used = used_keys.get()
-    return [i for i, value in enumerate(values) if isinstance(value, Tracer) and id(value) in used] if used else []
+    return [i for i, value in enumerate(values) if isinstance(value, Tracer) and used.by(id(value))] if used else []
 
 
 def use_up_by(name: str, keys: Sequence[Any]) -> None:
@@ -445,7 +449,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
 
 
 def clone(key: ArrayLike) -> Array:
-    """The same keys, which may be used once more where reuse is an error (`checked_keys`).
+    """The same keys, which may be used once more where reuse is an error (`checked_keys`): the keys, and each clone, once.
 
     Arguments:
         key: keys of any shape.
@@ -464,7 +468,7 @@ def clone(key: ArrayLike) -> Array:
         True:bool[]:cpu(0)
     """
     typed_keys(key, "clone")
-    used = used_keys.get()
-    for mark in _marks(key) if used else ():
-        used.pop(mark, None)  # type: ignore[union-attr]  # there are some
+    if (used := used_keys.get()) is not None:
+        for mark in _marks(key):
+            used.allow(mark, _reference(key, used))
     return key if isinstance(key, Array) else as_operand(key, "clone")

@@ -48,6 +48,10 @@ class JaxTrees(Trees):
         kind, keys = _jaxlibs(structure).node_data() or (None, ())
         return kind, keys if kind is dict else (), _jaxlibs(structure).children()
 
+    def parts(self, structure: Any) -> Sequence[Any]:
+        own = _jaxlibs(structure)
+        return [own.node_data(), *own.children()]
+
     def keys_in_order(self, structure: Any) -> list[Any]:
         return list(self.node(structure)[1])
 

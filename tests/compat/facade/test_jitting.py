@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import gc
 import inspect
+import traceback
 import weakref
 from collections import namedtuple
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pullback as pb
 import pullback.compat.jax as jax
 import pullback.compat.jax.numpy as jnp
 from pullback.compat.jax import tree_util
@@ -343,3 +345,31 @@ def test_arguments_of_a_signature_are_known_by_number_and_by_name() -> None:
     assert infer(signature, 0, "b") == ((0,), ("b",))  # what is given is taken as it is
     assert infer(inspect.signature(lambda a, b, *rest: None), (1, 2), None) == ((1, 2), ("b",))
     assert infer(signature, None, None) == ((), ())
+
+
+@dataclasses.dataclass(eq=False)
+class Rule:
+    """What a module may hold besides arrays; it is equal to itself alone."""
+
+    scale: float
+
+
+def test_structures_that_are_made_anew_are_no_impurity() -> None:
+    counts = iter(range(99))
+
+    def f(x: Any, step: float) -> Any:
+        return Module(x * 2.0, Rule(1.0 + step * next(counts)))
+
+    with pb.checking(purity="error"):
+        jax.jit(f, static_argnums=1)(ONE, 0.0)
+        with pytest.raises(pb.errors.ImpureFunction, match="the first trace returned"):
+            jax.jit(f, static_argnums=1)(ONE, 1.0)
+
+
+def test_who_called_a_function_in_a_jitted_one_is_no_impurity() -> None:
+    def f(x: Any) -> Any:
+        stack = traceback.format_stack()
+        return jax.pure_callback(lambda value: (stack, value)[1], jax.ShapeDtypeStruct((), jnp.float32), x)
+
+    with pb.checking(purity="error"):
+        jax.jit(lambda x: jax.lax.cond(x > 0, lambda x: jax.jit(f)(x), f, x))(1.0)
