@@ -27,7 +27,7 @@ NEVER = {
     "a traced value as Python prints it": re.compile(r"Traced<"),
     "a class as Python prints it": re.compile(r"<class "),
     "a file of pullback's": re.compile(re.escape(source.PACKAGE)),
-    "more than one line": re.compile(r"\n"),
+    "lines that are not set apart": re.compile(r"\n(?!  \S)"),
     "a doubled space": re.compile(r"\S  +\S"),
     "a doubled or displaced mark": re.compile(
         r"(?<!\.)\.\.(?!\.)|[,;:]{2}|(?<!\.)[.,;] ?\.(?=\s|$)|(?<!\.)\s[.,;)](?=\s|$)|\( "
@@ -56,7 +56,9 @@ def faults(error: BaseException) -> Iterator[str]:
     for what, pattern in NEVER.items():
         text = words if what in WHOLE else QUOTED.sub("''", words)
         found = pattern.search(text)
-        if found and not (what == "more than one line" and isinstance(error, AssertionError)):  # which compares values
+        if found and not (
+            what == "lines that are not set apart" and isinstance(error, AssertionError)
+        ):  # which compares values
             yield f"{what}: ...{text[max(found.start() - 30, 0) : found.end() + 20]!r}..."
     if len(words) > LONGEST:
         yield f"{len(words)} characters, more than {LONGEST}"

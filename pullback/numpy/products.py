@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.lazy import lazy_module
@@ -633,7 +633,9 @@ def _disagreement(subscripts: str, operands: Sequence[Shape]) -> str:
     """Which letter stands for two sizes, in words; nothing where none does, or the terms have other numbers of axes."""
     met: dict[str, tuple[int, int]] = {}
     for number, (term, shape) in enumerate(zip(subscripts.replace(" ", "").partition("->")[0].split(","), operands)):
-        if len(term) != len(shape):
+        if len(term) != len(shape) and "." not in term:
+            return f"{term!r} has {counted(len(term), 'label')}, but operand {number} has {counted(len(shape), 'axis')}"
+        if "." in term:
             return ""
         for letter, size in zip(term, shape):
             first, known = met.setdefault(letter, (number, size))

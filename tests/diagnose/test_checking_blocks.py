@@ -509,7 +509,7 @@ def raising(x: Any) -> Any:
 IMPURE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a counter": (lambda x: x * float(count()), "mul: 1.0 (~f32[]) in the first trace, and 2.0 (~f32[]) in the second"),
     "np.random": (lambda x: x + np.random.normal(size=3), "an array of f64[3] that it closes over has other elements"),
-    "a growing list": (lambda x: sum([x] * count(), start=x), "the first trace has 1 equations, the second 2: add"),
+    "a growing list": (lambda x: sum([x] * count(), start=x), "the first trace has 1 equation, the second 2: add"),
     "another structure": (lambda x: [x] * count(), "the first trace returned"),
     "a parameter": (lambda x: pnp.sum(x * ROWS, axis=count() % 2), "reduce_sum, axes: 1 in the first trace, and 0"),
     "another operation": (lambda x: pnp.sin(x) if count() == 1 else pnp.cos(x), "sin: in the second trace it is cos"),
