@@ -383,7 +383,7 @@ def trim(error: BaseException) -> BaseException:
     """Take our frames out of the traceback of `error`, and of those that caused it; the user's own stay, in order.
 
     An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all, and no
-    error of ours without one that was its cause.
+    error of ours without one that was the cause of another of ours.
     """
     _show(error, shown_frames())
     return error
@@ -406,12 +406,18 @@ def _show(error: BaseException, shown: str) -> None:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
-        if isinstance(link.__cause__, Explained) and _users_frames(link.__cause__.__traceback__) is None:
+        cause, occasion = link.__cause__, link.__context__
+        if cause is not None and _is_inside(cause, link):
             link.__cause__ = None  # by which its context is suppressed too
-        occasion = link.__context__
-        if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
+            return
+        if occasion is not None and cause is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
-        link = link.__cause__ or (None if link.__suppress_context__ else occasion)
+        link = cause or (None if link.__suppress_context__ else occasion)
+
+
+def _is_inside(cause: BaseException, error: BaseException) -> bool:
+    """Whether an error of ours was the cause of another one without anything of the user's between them."""
+    return isinstance(error, Explained) and isinstance(cause, Explained) and _users_frames(cause.__traceback__) is None
 
 
 def _mark(step: TracebackType | None) -> None:
@@ -463,14 +469,14 @@ def api_boundary(function: F) -> F:
             trim(error)
             raise
 
-    boundary.is_boundary = boundary  # type: ignore[attr-defined]
+    boundary.is_boundary = id(boundary)  # type: ignore[attr-defined]
     return boundary  # type: ignore[return-value]
 
 
 def is_boundary(function: Callable[..., Any]) -> bool:
     """Whether a function is an `api_boundary`, or trims its errors itself, and not only has a copy of the mark of one that does
     (`functools.wraps`)."""
-    return getattr(function, "is_boundary", None) is function
+    return getattr(function, "is_boundary", None) == id(function)
 
 
 def api_class(cls: C) -> C:

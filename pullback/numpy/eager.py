@@ -132,7 +132,7 @@ def by_numpy(numpy_function: Callable[..., Any], dtypes: frozenset[DType] = NATI
                 trim(error)
                 raise
 
-        boundary.is_boundary = boundary  # type: ignore[attr-defined]
+        boundary.is_boundary = id(boundary)  # type: ignore[attr-defined]
         return boundary  # type: ignore[return-value]
 
     return decorate

@@ -121,7 +121,7 @@ def unary(name: str, primitive: Any, doc: str, *, inexact: bool = True) -> Unary
             trim(error)
             raise
 
-    function.is_boundary = function  # type: ignore[attr-defined]
+    function.is_boundary = id(function)  # type: ignore[attr-defined]
     return named(function, name, doc, about(1, FLOATING if inexact else ", in its dtype.", refused_by(primitive, inexact)))
 
 
@@ -212,7 +212,7 @@ def binary(
     def as_operator(name: str) -> Binary:
         return binary(name, primitive, doc, inexact=inexact, compares=compares, operator=True)
 
-    function.is_boundary, function.as_operator = function, as_operator  # type: ignore[attr-defined]
+    function.is_boundary, function.as_operator = id(function), as_operator  # type: ignore[attr-defined]
     dtype = ", of bools." if compares else ", in the common dtype; integers and bools become floating." if inexact else COMMON
     return named(function, name, doc, about(2, dtype, refused_by(primitive, inexact)))
 
