@@ -16,6 +16,7 @@ from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
 from pullback.core.source import api_boundary, make_public
 from pullback.core.trees import TreeDef, check_like, flatten, kind_of, register_dataclass, structure_of, unflatten
+from pullback.numpy.promotion import operand
 
 __all__ = [
     "Optimizer", "OptimizerState", "adagrad", "adam", "adamax", "clip_grads", "constant", "exponential_decay",
@@ -445,7 +446,7 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
         A function of the number of the step.
 
     Raises:
-        ShapeError: it is an array with axes.
+        ShapeError: it is an array with axes. LeafError: it is none of these.
 
     Example:
         >>> pb.optimizers.make_schedule(0.1)(7)
@@ -453,8 +454,10 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
     """
     if callable(scalar_or_schedule):
         return scalar_or_schedule  # type: ignore[no-any-return]
-    if shape := pnp.shape(scalar_or_schedule):
-        raise ShapeError(f"A step size is one number, or a function of the step's number, but got an array of shape {shape}.")
+    listed = isinstance(scalar_or_schedule, (list, tuple))
+    size = pnp.asarray(scalar_or_schedule) if listed else operand(scalar_or_schedule, "An optimizer", "its step size")
+    if size.shape:
+        raise ShapeError(f"A step size is one number, or a function of the step's number, but got {size.type}.")
     return constant(scalar_or_schedule)
 
 

@@ -249,7 +249,9 @@ def transpose(outer: TreeDef, inner: TreeDef, tree: Any) -> Any:
     found = trees.flatten(tree)[0]
     rows, columns = _count("transpose", "outer", outer), _count("transpose", "inner", inner)
     if len(found) != rows * columns:
-        raise StructureError(f"tree.transpose expected a tree of {rows} by {columns} leaves, but got {len(found)}.")
+        raise StructureError(
+            f"tree.transpose takes a leaf for each pair of leaves of outer and inner, {rows} x {columns}, but got {len(found)}."
+        )
     return trees.unflatten(inner, [trees.unflatten(outer, found[i::columns]) for i in range(columns)])
 
 

@@ -27,36 +27,39 @@ NEVER = {
     "a traced value as Python prints it": re.compile(r"Traced<"),
     "a class as Python prints it": re.compile(r"<class "),
     "a file of pullback's": re.compile(re.escape(source.PACKAGE)),
-    "more than one line": re.compile(r"\n"),
+    "lines that are not set apart": re.compile(r"\n(?! {2,}\S)"),
     "a doubled space": re.compile(r"\S  +\S"),
     "a doubled or displaced mark": re.compile(
         r"(?<!\.)\.\.(?!\.)|[,;:]{2}|(?<!\.)[.,;] ?\.(?=\s|$)|(?<!\.)\s[.,;)](?=\s|$)|\( "
     ),
-    "an empty hole": re.compile(r"\b(argument|named|primitive|dtype|axis|function|of|in|At) (None\b|''|\"\")(?!\w)"),
+    "an empty hole": re.compile(r"\b(argument|named|dtype|axis|function|of|in|At) (None\b|''|\"\")(?!\w)"),
     "one of several": re.compile(
-        r"(?<![\w.,\[(/=-])(?<!argument )(?<!operand )(?<!axis )(?<!row )1 (?:[a-z]+ )?"
+        r"(?<![\w.,\[(/=-])(?<!argument )(?<!operand )(?<!axis )(?<!row )(?<!to )(?<!= )1 (?:[a-z]+ )?"
         r"(?!(?:has|is|was|as|its|this|does|needs|gives|takes|differs|axis|basis)\b)"
         r"(?:\w+[^s\W]s|axes|indices|series)\b(?! of| at)"
     ),
     "a word that the list of words leaves out": re.compile(r"\b(dear|loan|way back|written down|nothing comes back)\b"),
 }
 WHOLE = ("an address in memory", "a file of pullback's", "an empty hole")  # what is not to be in anything quoted either
+LAID_OUT = ("a doubled space", "a doubled or displaced mark")  # what a line that is set apart may have
 LINE = re.compile(r"(?P<file>[^\s:(]\S*?):(?P<line>\d+) \((?P<function>[^()]*(?:\([^()]*\))?[^()]*)\): ")
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
-# What our own statements are not to raise: warnings as errors, what the system, a debugger, or a consumer of buffers says.
-OF_OTHERS = (Warning, OSError, BufferError, bdb.BdbQuit)
-PLAIN_CALLS = re.compile(r"argument|takes no keyword|not callable")  # Python's own words of a user's function, called in vain
+# What Python may raise inside pullback: warnings as errors, what the system, a debugger or a consumer of buffers says, and that
+# a value, or a function of the user's, is not of the kind that it is used as.
+OF_OTHERS = (Warning, OSError, BufferError, bdb.BdbQuit, TypeError)
 
 
 def faults(error: BaseException) -> Iterator[str]:
     """The rules that what an error says breaks, each with its words."""
     said = str(error)
+    if isinstance(error, AssertionError):  # it compares values, line by line
+        return
     code, words = _without_code(said)
     yield from code
     for what, pattern in NEVER.items():
         text = words if what in WHOLE else QUOTED.sub("''", words)
-        found = pattern.search(text)
-        if found and not (what == "more than one line" and isinstance(error, AssertionError)):  # which compares values
+        text = text.partition("\n  ")[0] if what in LAID_OUT else text
+        if found := pattern.search(text):
             yield f"{what}: ...{text[max(found.start() - 30, 0) : found.end() + 20]!r}..."
     if len(words) > LONGEST:
         yield f"{len(words)} characters, more than {LONGEST}"
@@ -125,15 +128,14 @@ class Reader:
 
 def _accident(error: BaseException, file: str, line: int) -> Iterator[str]:
     """An error that Python raised inside pullback, where no statement of ours raises one."""
-    foreseen = isinstance(error, (Explained, *OF_OTHERS)) or PLAIN_CALLS.search(str(error))
-    if os.path.isfile(file) and line not in _raising_lines(file) and not foreseen:
+    if os.path.isfile(file) and line not in _raising_lines(file) and not isinstance(error, (Explained, *OF_OTHERS)):
         yield "raised by Python inside pullback, not by a statement of pullback's"
 
 
 def _bare_cause(error: BaseException) -> Iterator[str]:
     """An error that the traceback prints above this one, without a line of the user's."""
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None and cause.__traceback__ is None and isinstance(cause, Explained):
+    if cause is not None and cause.__traceback__ is None and isinstance(error, Explained) and isinstance(cause, Explained):
         yield f"printed below another one without a line of the user's: {type(cause).__name__}: {cause}"
 
 

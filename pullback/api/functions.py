@@ -70,7 +70,7 @@ def check_callable(function: Any, transformation: str, name: str = "") -> None:
     """Raise TypeError unless a transformation was given a function; `name` is that of the argument, if there are others."""
     if not callable(function):
         which = f" as {name}" if name else ""
-        given, called = repr(function), ""
+        given, called = brief(function), ""
         if isinstance(function, (Array, Tracer, int, float)) and transformation in _OF_FUNCTIONS:
             called = f" Write {transformation}(f)(x), not {transformation}(f(x))."
         raise TypeError(f"{transformation} takes a function{which}, but got {given} of type {type(function).__name__}.{called}")

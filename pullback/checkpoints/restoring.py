@@ -215,7 +215,7 @@ def _read(folder: str, manifest: dict[str, Any], rows: Sequence[_Row], verify: b
         error.args = (f"{path} cannot be restored: {error}",)
         raise
     except (ValueError, OSError, KeyError) as error:  # tensorstore's
-        raise CorruptCheckpoint(f"{path} cannot be restored: {error}. {REMEDY}") from error
+        raise CorruptCheckpoint(f"{path} cannot be restored: {_in_short(error)}. {REMEDY}") from error
     finally:  # memory is given up only when nothing is written to it any more
         for future in begun:
             future.exception()
@@ -291,3 +291,9 @@ def delete(directory: Directory, step: int) -> None:
     versions.folder_of(where, step)  # raises
     for name in versions.versions(where)[step]:
         versions.remove(where, name)
+
+
+def _in_short(error: Exception) -> str:
+    """What tensorstore says, which may quote all of a file's specification: the beginning of it; the cause has the whole."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 300 else f"{text[:297]}..."

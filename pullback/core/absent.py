@@ -170,6 +170,10 @@ _OF_ARRAYS: dict[str, str | None] = {
 ABSENT_METHODS = {name: text for names, text in _OF_ARRAYS.items() for name in names.split()}
 
 
+# Where a name is looked for that was asked for elsewhere; first of all it is in pullback.numpy.
+_ROOMS = ("lax", "nn", "random", "linalg", "fft", "sharding", "debug")
+
+
 def absent(module: str, name: str) -> AttributeError:
     """The error for a name that a public module does not have."""
     text = what_to_say(module, name)
@@ -188,5 +192,10 @@ def what_to_say(module: str, name: str) -> str:
         return "NumPy's function of that name comes later."
     if module == "pullback.tree" and name.removeprefix("tree_") in known:
         return f"it is pb.tree.{name.removeprefix('tree_')}."
-    near = [] if name.startswith("_") else difflib.get_close_matches(name, known, 1)
+    if name.startswith("_"):
+        return ""
+    for room in _ROOMS:
+        if name in getattr(sys.modules["pullback"], room).__all__:
+            return f"it is pb.{room}.{name}."
+    near = difflib.get_close_matches(name, known, 1)
     return f"did you mean {near[0]}?" if near else ""

@@ -16,8 +16,11 @@ import numpy as np
 from pullback.core.brief import brief
 from pullback.core.callers import asked_by_user
 from pullback.core.errors import DtypeError
+from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode, default_dtypes
 from pullback.core.source import warn
+
+difflib = lazy_module("difflib")
 
 DType = np.dtype[Any]
 DTypeLike = DType | type | str | None  # what names a dtype (`float`, `np.float32`, "float32"); None where there is a default
@@ -223,6 +226,8 @@ def canonical(dtype: Any) -> DType:
         found = found.newbyteorder("=")
     if found not in SHORT_NAMES:
         cure = " A shape is one argument: zeros((2, 3)), not zeros(2, 3)." if isinstance(dtype, int) else ""
+        near = difflib.get_close_matches(dtype, DTYPES, 1) if isinstance(dtype, str) else []
+        cure = f" Did you mean {near[0]!r}?" if near else cure
         raise DtypeError(f"{brief(dtype)} is not a dtype that an array can have; those are {', '.join(DTYPES)}.{cure}")
     return _BY_EQUALITY[found]  # the one object of its kind: dtypes are compared by identity
 

@@ -441,7 +441,7 @@ def trim(error: BaseException) -> BaseException:
     """Take our frames out of the traceback of `error`, and of those that caused it; the user's own stay, in order.
 
     An error inside pullback that was only the occasion of `error`, with no frame of the user's, is not shown at all, and no
-    error of ours without one that was its cause.
+    error of ours without one that was the cause of another of ours.
     """
     _show(error, shown_frames())
     return error
@@ -464,17 +464,18 @@ def _show(error: BaseException, shown: str) -> None:
             _mark(link.__traceback__)
         else:
             link.__traceback__ = _users_frames(link.__traceback__)
-        if _is_ours_alone(link.__cause__):
+        cause, occasion = link.__cause__, link.__context__
+        if cause is not None and _is_inside(cause, link):
             link.__cause__ = None  # by which its context is suppressed too
-        occasion = link.__context__
-        if occasion is not None and link.__cause__ is None and _users_frames(occasion.__traceback__) is None:
+            return
+        if occasion is not None and cause is None and _users_frames(occasion.__traceback__) is None:
             link.__suppress_context__ = True
-        link = link.__cause__ or (None if link.__suppress_context__ else occasion)
+        link = cause or (None if link.__suppress_context__ else occasion)
 
 
-def _is_ours_alone(error: Any) -> bool:
-    """Whether an error is one of ours, with no frame of the user's."""
-    return isinstance(error, Explained) and _users_frames(error.__traceback__) is None  # type: ignore[attr-defined]
+def _is_inside(cause: BaseException, error: BaseException) -> bool:
+    """Whether an error of ours was the cause of another one without anything of the user's between them."""
+    return isinstance(error, Explained) and isinstance(cause, Explained) and _users_frames(cause.__traceback__) is None
 
 
 def _mark(step: TracebackType | None) -> None:

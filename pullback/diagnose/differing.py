@@ -16,6 +16,7 @@ import numpy as np
 
 from pullback.api.traced import Traced
 from pullback.core.array import Array
+from pullback.core.brief import counted
 from pullback.core.source import Source
 from pullback.core.tracing import Tracer
 from pullback.core.trees import trees_of_another_kind
@@ -85,10 +86,10 @@ def _of_programs(one: Graph, other: Graph) -> Difference | None:
             if found is not None:
                 return found._replace(what=f"{where}, {name}: {found.what}", source=found.source or a.source)
         same.update(zip(a.outputs, b.outputs))
-    count, counted = len(one.equations), len(other.equations)
-    if count != counted:
-        longer = (one if count > counted else other).equations[min(count, counted)]
-        what = f"the first trace has {count} equation{'' if count == 1 else 's'}, the second {counted}"
+    first, second = len(one.equations), len(other.equations)
+    if first != second:
+        longer = (one if first > second else other).equations[min(first, second)]
+        what = f"the first trace has {counted(first, 'equation')}, the second {second}"
         return Difference(f"{what}: {longer.primitive.name} is in one of them alone", GROWS, longer.source)
     for number, (x, y) in enumerate(zip(one.outputs, other.outputs)):
         if (found := atoms(x, y, None)) is not None:

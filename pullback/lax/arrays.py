@@ -21,7 +21,7 @@ from pullback.lax.packing import read_as
 from pullback.numpy import creation, indexing, shaping
 from pullback.numpy.axes import normal_axis
 from pullback.numpy.factories import named
-from pullback.numpy.promotion import at_user_line, check_precision, flags, in_dtype, literal_of, to_common_dtype
+from pullback.numpy.promotion import at_user_line, check_precision, flags, in_dtype, literal_of, pair, to_common_dtype
 from pullback.numpy.promotion import operand as as_operand
 from pullback.ops import broadcast as broadcasts
 from pullback.ops import contract, convert, create, dynamic, reduce
@@ -412,7 +412,10 @@ def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[t
         [2 3 0 0]:i32[4]:cpu(0)
     """
     x, value = lifted("pad", (operand, padding_value))
-    return shapes.pad(x, value, padding_config=tuple([tuple(one) for one in padding_config]))
+    config = tuple([tuple(one) for one in padding_config])
+    if any([len(one) != 3 for one in config]):
+        raise ShapeError(f"pad takes (low, high, interior) for each axis, but got {brief(padding_config)}.{at_user_line()}")
+    return shapes.pad(x, value, padding_config=config)
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -797,7 +800,9 @@ def dot_general(
     """
     refuse_sharding("dot_general", out_sharding)
     check_precision(precision, "dot_general")
-    (left, right), (left_batch, right_batch) = dimension_numbers
+    contracting, batch = pair("dot_general", "dimension_numbers", dimension_numbers)
+    left, right = pair("dot_general", "the contracting axes", contracting)
+    left_batch, right_batch = pair("dot_general", "the batch axes", batch)
     numbers = ((tuple(left), tuple(right)), (tuple(left_batch), tuple(right_batch)))
     params = {} if preferred_element_type is None else {"preferred_element_type": requested(preferred_element_type)}
     x, y = lifted("dot_general", (lhs, rhs))

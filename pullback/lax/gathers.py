@@ -236,7 +236,9 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
     vectors = [as_operand(one, "index_take") for one in idxs]
     if not vectors or len(vectors) != len(axes) or any(one.type.ndim != 1 for one in vectors):
         given = ", ".join([str(one.type) for one in vectors])
-        raise ShapeError(f"index_take takes a vector of indices for each of axes={axes}, but got {given}.{at_user_line()}")
+        raise ShapeError(
+            f"index_take takes a vector of indices for each of axes={brief(axes)}, but got {given}.{at_user_line()}"
+        )
     columns = [remainder(one, x.type.shape[axis]) for one, axis in zip(vectors, axes)]
     numbers = GatherDimensionNumbers(tuple(range(1, x.type.ndim - len(axes) + 1)), tuple(axes), tuple(axes))
     sizes = tuple([1 if axis in axes else size for axis, size in enumerate(x.type.shape)])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DTypeLike, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.lax.arrays import broadcasted_iota, dot_general, refuse_sharding
@@ -150,8 +150,8 @@ def ragged_dot_general(
         member = get_item(member, first + _counted(count))
     elif remains and y.type.shape[groups[0]] != count:
         raise ShapeError(
-            f"{name}: {y.type} has not one part for each of {count} groups along axis {groups[0]}: it must have {count}"
-            f" there.{at_user_line()}"
+            f"{name}: {y.type} has not one part for each of {counted(count, 'group')} along axis {groups[0]}: it must"
+            f" have {count} there.{at_user_line()}"
         )
     apart = where(member, reshape(x, (1, *x.type.shape)), literal_of(0, x.type.dtype))
     first_axes, batches = up(left), (up(left_batch), tuple(right_batch))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import DType, DTypeLike
 from pullback.core.errors import ShapeError
 from pullback.core.types import Shape, ShapeLike
@@ -155,7 +156,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     x, times = as_operand(operand, "tile"), tuple(reps)
     if len(times) != x.type.ndim:
         raise ShapeError(
-            f"tile takes an int for each axis of {x.type}, but got {times}; pb.numpy.tile takes others.{at_user_line()}"
+            f"tile takes an int for each axis of {x.type}, but got {brief(times)}; pb.numpy.tile takes others.{at_user_line()}"
         )
     return shaping.tile(x, times)
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from pullback.core.brief import brief
 from pullback.core.errors import AxisError
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
@@ -28,7 +29,7 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
             raise TypeError
         number = operator.index(axis)
     except TypeError:
-        given = f"one of type {axis.type}" if hasattr(axis, "type") else repr(axis)
+        given = f"one of type {axis.type}" if hasattr(axis, "type") else brief(axis)
         cure = f" Arrays are joined as a list: {name}([a, b])." if name in _JOINING and hasattr(axis, "type") else ""
         raise AxisError(f"{name} takes an int as axis, but {given} cannot be one.{cure}{at_user_line()}") from None
     if not -ndim <= number < ndim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME, DType, DTypeLike, requested
 from pullback.core.errors import DtypeError
 from pullback.core.tracing import Tracer
@@ -167,6 +169,8 @@ def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = ""
         ...     pnp.fromfile(file, dtype=pnp.uint8)
         [1 2]:u8[2]:cpu(0)
     """
+    if not isinstance(file, (str, os.PathLike)) and not hasattr(file, "fileno"):
+        raise TypeError(f"fromfile takes a path or an open file, but got {brief(file)}.{at_user_line()}")
     return asarray(np.fromfile(file, _stored(dtype), count, sep, offset))
 
 
@@ -188,6 +192,8 @@ def fromiter(iter: Any, dtype: DTypeLike, count: int = -1) -> Array:
         >>> pnp.fromiter((i * i for i in range(4)), int)
         [0 1 4 9]:i32[4]:cpu(0)
     """
+    if isinstance(iter, Array) and iter.type.ndim != 1:
+        raise TypeError(f"fromiter takes an iterable of numbers, but got {iter.type}.{at_user_line()}")
     return asarray(np.fromiter(iter, requested(dtype), count))
 
 

@@ -249,7 +249,7 @@ def _grid(name: str, columns: list[Any], bins: Any, range: Any, weights: Any, de
     each = list(bins) if isinstance(bins, (tuple, list)) or np.ndim(bins) else [bins] * axes
     ranges = [None] * axes if range is None else list(range)
     if not len(each) == len(ranges) == axes:
-        raise ShapeError(f"{name} of {axes} coordinates takes bins and a range for each of them.{at_user_line()}")
+        raise ShapeError(f"{name} of {counted(axes, 'coordinate')} takes bins and a range for each of them.{at_user_line()}")
     edges = [_edges(name, x, one, ends) for x, one, ends in zip(columns, each, ranges)]
     shape = tuple([one.type.size - 1 for one in edges])
     place, inside = 0, True

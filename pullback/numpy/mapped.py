@@ -11,6 +11,7 @@ import numpy as np
 from pullback.api.branches import switch
 from pullback.api.mapping import vmap
 from pullback.core.array import Array, ArrayLike, host_of
+from pullback.core.brief import counted
 from pullback.core.dtypes import BOOL, default_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.tracing import Tracer
@@ -123,7 +124,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     count = len(conditions)
     if len(funclist) not in (count, count + 1):
         raise ValueError(
-            f"piecewise takes a function for each of {count} conditions, and perhaps one more, not"
+            f"piecewise takes a function for each of {counted(count, 'condition')}, and perhaps one more, not"
             f" {len(funclist)}.{at_user_line()}"
         )
     functions = [funclist[count] if len(funclist) > count else 0, *funclist[:count]]

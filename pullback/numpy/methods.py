@@ -893,7 +893,7 @@ class _OfTracers:
             raise escaped(self)
         raise TracerArrayConversionError(
             f"NumPy was given {_story(self)}: it has no value that NumPy could compute with. Use pb.numpy's function of the"
-            " same name instead of NumPy's; as an index, use it on an array of pb.numpy's, pb.numpy.asarray(a)[i]; to call"
+            " same name instead; of a dtype, x.astype(dtype) instead of dtype(x); of an index, pb.numpy.asarray(a)[i]; to call"
             f" NumPy from traced code, use pb.pure_callback; to change an element, use .at[idx].set(y).{at_user_line()}"
         )
 

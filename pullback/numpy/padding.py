@@ -122,7 +122,7 @@ def _widths(given: Any, a: Array) -> Any:
     """The widths to add at both ends of each axis."""
     widths = _pairs(given, a.type.ndim, "pad_width")
     if not all([isinstance(width, (int, np.integer)) and width >= 0 for pair in widths for width in pair]):
-        raise ShapeError(f"pad takes as widths ints of 0 or more, but got {given}.{at_user_line()}")
+        raise ShapeError(f"pad takes as widths ints of 0 or more, but got {brief(given)}.{at_user_line()}")
     return widths
 
 
@@ -134,7 +134,7 @@ def _by_function(a: Array, widths: Any, function: Callable[..., Any], options: d
         if np.shape(found) != vector.shape:
             raise ShapeError(
                 f"pad takes as mode a function that returns the vector that it was given with other ends; {describe(function)}"
-                f" returned {found!r} for one of {vector.shape[0]} elements.{at_user_line()}"
+                f" returned {brief(found)} for one of {counted(vector.shape[0], 'element')}.{at_user_line()}"
             )
         return found
 

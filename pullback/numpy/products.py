@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pullback.core.array import Array, ArrayLike
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import BOOL, INT32, DTypeLike, requested
 from pullback.core.errors import ShapeError
 from pullback.core.lazy import lazy_module
@@ -29,6 +29,7 @@ from pullback.numpy.promotion import (
     check_precision,
     in_dtype,
     operand,
+    pair,
     refuse_out,
     strong,
     to_common_dtype,
@@ -376,7 +377,7 @@ def tensordot(
             raise _mismatch("tensordot", a, b, f"they do not both have {axes} axes")
         left, right = tuple(range(a.type.ndim - axes, a.type.ndim)), tuple(range(axes))
     else:
-        first, second = map(several, axes)
+        first, second = map(several, pair("tensordot", "axes", axes))
         left = tuple(normal_axis(axis, a.type.ndim, "tensordot") for axis in first)
         right = tuple(normal_axis(axis, b.type.ndim, "tensordot") for axis in second)
     if len(left) != len(right) or [a.type.shape[i] for i in left] != [b.type.shape[i] for i in right]:
@@ -633,8 +634,10 @@ def _disagreement(subscripts: str, operands: Sequence[Shape]) -> str:
     """Which letter stands for two sizes, in words; nothing where none does, or the terms have other numbers of axes."""
     met: dict[str, tuple[int, int]] = {}
     for number, (term, shape) in enumerate(zip(subscripts.replace(" ", "").partition("->")[0].split(","), operands)):
-        if len(term) != len(shape):
+        if not term.isalpha():
             return ""
+        if len(term) != len(shape):
+            return f"{term!r} has {counted(len(term), 'label')}, but operand {number} has {counted(len(shape), 'axis')}"
         for letter, size in zip(term, shape):
             first, known = met.setdefault(letter, (number, size))
             if size != known:

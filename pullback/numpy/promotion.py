@@ -80,6 +80,13 @@ def check_precision(precision: Any, name: str) -> None:
         raise ValueError(f"{name} takes precision=None, or one or two of {known}; not {brief(precision)}.{at_user_line()}")
 
 
+def pair(name: str, argument: str, value: Any) -> tuple[Any, Any]:
+    """The two parts of an argument of `name` that is a pair."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"{name} takes {argument} as a pair, but got {brief(value)}.{at_user_line()}")
+    return value[0], value[1]
+
+
 def flags(name: str, **given: Any) -> tuple[bool, ...]:
     """Promises that are given as arguments of `name`: bools, known ones."""
     for argument, value in given.items():

@@ -104,8 +104,8 @@ def _quantiles(
         share: Any = in_dtype(q, DTYPES["float64"]) / scale
     else:
         share = np.asarray(exact if isinstance(exact, float) else host_of(q)).astype(np.float64) / scale
-        if not np.all((share >= 0) & (share <= 1)):
-            raise ValueError(f"{name} takes q between 0 and {scale}, but got {share * scale}.{at_user_line()}")
+        if (outside := share[~((share >= 0) & (share <= 1))]).size:
+            raise ValueError(f"{name} takes q between 0 and {scale}, but got {outside[0] * scale:g}.{at_user_line()}")
     axes = normal_axes(axis, a.type, name)
     kept_dims = tuple([1 if i in axes else n for i, n in enumerate(a.type.shape)])
     original = a

@@ -266,7 +266,9 @@ class ufunc(metaclass=_Universal):
         if inplace:
             raise TypeError(f"{name} cannot write into its array, which is immutable: pass inplace=False.{at_user_line()}")
         if (b is None) != (self.nin == 1):
-            raise TypeError(f"{name} takes an array, indices and {self.nin - 1} further operands.{at_user_line()}")
+            more = counted(self.nin - 1, "further operand")
+            got = "none" if b is None else "one"
+            raise TypeError(f"{name} takes an array, indices and {more}, but got {got}.{at_user_line()}")
         x: Any = operand(a, name)
         if b is None:
             return x.at[indices].apply(self.function)

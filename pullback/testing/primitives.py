@@ -139,7 +139,7 @@ def _say_whose_choice(error: Exception, p: Primitive, dtype: Any, claim: str) ->
     if dtype.kind in "fc" and isinstance(error, CheckFailure):
         return
     error.args = (
-        f"{error}\nThat was in {claim}. check_primitive chose the dtype {dtype.name}, since the primitive's kinds are"
+        f"{error} That was in {claim}. check_primitive chose the dtype {dtype.name}, since the primitive's kinds are"
         f" {p.kinds!r}. If it is not for such numbers, say so: kinds='f' for floating-point numbers, say; or name the dtypes to"
         " try, check_primitive(p, dtypes=[...]).",
         *error.args[1:],

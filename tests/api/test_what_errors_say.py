@@ -435,7 +435,7 @@ SLIPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "index": (
         lambda: pb.jit(lambda i: KNOWN[i])(1),
-        r"as an index, use it on an array of pb.numpy's, pb.numpy.asarray\(a\)\[i\]",
+        r"of an index, pb.numpy.asarray\(a\)\[i\]",
     ),
     "slice": (lambda: pb.jit(lambda i: KNOWN[i : i + 1])(1), "slice with pb.lax.dynamic_slice_in_dim"),
     "max": (lambda: pb.jit(lambda x: max(x, 0.0))(1.0), "for Python's max, min and `in`, write pb.numpy.maximum"),

@@ -286,8 +286,7 @@ MISTAKES: dict[str, Mistake] = {
     # ---- arrays ----
     "matmul": Mistake(
         "def f(w, x):\n    return x @ w  # here\n\npb.jit(f)(pnp.ones((3, 4)), pnp.ones((8, 4)))",
-        "ShapeError", "matmul of f32[8,4] and f32[3,4]", "the last axis of the first has size 4",
-        "but the last but one of the second 3",
+        "ShapeError", "matmul of f32[8,4] and f32[3,4]", "of the first has size 4", "the last but one of the second 3",
     ),
     "broadcasting": Mistake(
         "def f(x, b):\n    return x + b  # here\n\npb.jit(f)(pnp.ones((8, 4)), pnp.ones(5))",

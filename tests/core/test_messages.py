@@ -197,7 +197,7 @@ def test_a_traced_value_is_shown_by_its_type() -> None:
         ("f returned Traced<f32[3]>.", "a traced value"),
         ("It takes ints, not <class 'str'>.", "a class"),
         (f"It failed. At {PACKAGE}api/jit.py:3 (jit).", "a file of pullback's"),
-        ("two\nlines", "more than one line"),
+        ("two\nlines", "lines that are not set apart"),
         ("a  hole", "a doubled space"),
         ("It failed.. Try again.", "a doubled or displaced mark"),
         ("It failed . Try again.", "a doubled or displaced mark"),
@@ -219,6 +219,7 @@ def test_the_reader_of_raised_messages_finds(text: str, rule: str) -> None:
     "text",
     [
         "x, y, ... are arrays. argument 1 has 1 axis, and argument 1 takes 1.",
+        "NaN made by log\n  line: train.py:3",
         "'a  b' is no name; those are 'x', ... .",
         f"It failed. At {__file__}:1 (<module>): {linecache.getline(__file__, 1).strip()}.",
     ],

@@ -107,9 +107,12 @@ def test_the_methods_of_a_place_are_those_that_messages_list() -> None:
             pb.errors.TracerIntegerConversionError,
             "dynamic_slice was given a traced size of type ~i32[] (argument n)",
         ),
+        (lambda: X.astype("flaot32"), pb.errors.DtypeError, "Did you mean 'float32'?"),
+        (lambda: pnp.einsum("ij->i", X), pb.errors.ShapeError, "'ij' has 2 labels, but operand 0 has 1 axis."),
+        (lambda: pb.jit(pnp.float32)(1), pb.errors.TracerArrayConversionError, "x.astype(dtype) instead of dtype(x)"),
         (lambda: pnp.finfo("int32"), ValueError, "finfo takes a floating-point or complex dtype, but got int32"),
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_what_such_an_error_says(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error) as caught:

@@ -73,7 +73,7 @@ def test_folds_with_a_mask_a_start_and_many_elements() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(TypeError, match=r"add.at cannot write into its array, .*inplace=False"):
         pnp.add.at(pnp.zeros(3), 0, 1.0)
-    with pytest.raises(TypeError, match=r"add.at takes an array, indices and 1 further operands"):
+    with pytest.raises(TypeError, match=r"add.at takes an array, indices and 1 further operand, but got none"):
         pnp.add.at(pnp.zeros(3), 0, inplace=False)
     with pytest.raises(TypeError, match="cannot write into `out`"):
         pnp.subtract.reduce(A, out=A)

@@ -342,7 +342,7 @@ def test_an_operation_without_a_rule_is_dense_and_reported() -> None:
 
 def test_an_operation_without_a_rule_is_refused_where_it_is_large() -> None:
     own = Primitive("own", evaluate=lambda x: x[::-1], result_type=lambda x: x, linear=True)
-    with pytest.raises(MissingRule, match=r"'own' is missing.*test_sparse_derivatives.*20000 elements .* 20000 each"):
+    with pytest.raises(MissingRule, match=r"'own' is missing.*test_sparse_derivatives.*20,000 elements .* 20000 each"):
         pb.sparse.jacobian(lambda x: own(x))(np.ones(20000))
 
 

@@ -19,7 +19,7 @@ from pullback.numpy.elementary import sqrt
 from pullback.numpy.linalg.matrices import matrices, system
 from pullback.numpy.logic import where
 from pullback.numpy.products import matmul
-from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, operand, strong, to_common_dtype
+from pullback.numpy.promotion import at_user_line, broadcast, broadcast_shapes, operand, pair, strong, to_common_dtype
 from pullback.numpy.shaping import concatenate, reshape, stack
 from pullback.numpy.taking import take
 from pullback.ops import matrix_functions
@@ -110,7 +110,7 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bo
         [1. 2.]:f32[2]:cpu(0)
     """
     unused(overwrite_b, check_finite)
-    factor, lower = c_and_lower
+    factor, lower = pair("cho_solve", "c_and_lower", c_and_lower)
     c, x, shape = columns("cho_solve", factor, b)
     for transposed in (not lower, bool(lower)):
         x = lax_linalg.triangular_solve(c, x, left_side=True, lower=bool(lower), transpose_a=transposed, conjugate_a=transposed)
@@ -217,7 +217,7 @@ def lu_solve(
     unused(overwrite_b, check_finite)
     if trans not in (0, 1, 2):
         raise ValueError(f"lu_solve takes trans=0, 1 or 2, not {brief(trans)}.{at_user_line()}")
-    made, pivots = lu_and_piv
+    made, pivots = pair("lu_solve", "lu_and_piv", lu_and_piv)
     made, x, shape = columns("lu_solve", made, b)
     if made.type.ndim < 2 or x.type.shape[-2:-1] != made.type.shape[-1:]:
         raise ShapeError(f"lu_solve: {x.type} has not as many rows as {made.type}: it must have.{at_user_line()}")

@@ -19,6 +19,7 @@ from pullback.api.loops import scan, while_loop
 from pullback.core.array import Array, ArrayLike
 from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
+from pullback.core.source import named_after
 from pullback.numpy.promotion import at_user_line, refuse_complex, strong, to_inexact
 
 _LIMITED = ("l-bfgs", "l-bfgs-experimental-do-not-rely-on-this")  # the second is JAX's name of it
@@ -123,9 +124,9 @@ def minimize(
     chosen |= {name: value for name, value in (options or {}).items() if value is not None}
     memory = _last_steps(chosen.pop("maxcor")) if limited else _MATRIX
     if x.dtype.kind != "c":
-        return _minimum(lambda x: fun(x, *args), strong(x), memory, **chosen)
+        return _minimum(named_after(fun)(lambda x: fun(x, *args)), strong(x), memory, **chosen)
     joined = pnp.concatenate([x.real, x.imag])
-    found = _minimum(lambda parts: fun(_complex(parts), *args), joined, memory, **chosen)
+    found = _minimum(named_after(fun)(lambda parts: fun(_complex(parts), *args)), joined, memory, **chosen)
     return found._replace(x=_complex(found.x), jac=pnp.conj(_complex(found.jac)))
 
 

@@ -64,7 +64,7 @@ def detrend(
     if type not in ("linear", "constant") or overwrite_data is not None:
         raise ValueError(
             "detrend takes type='linear' or 'constant', and overwrites nothing, so overwrite_data is None; not"
-            f" {type!r} and {brief(overwrite_data)}.{at_user_line()}"
+            f" {brief(type)} and {brief(overwrite_data)}.{at_user_line()}"
         )
     x = to_inexact(data, "detrend")
     along = normal_axis(axis, x.type.ndim, "detrend")
