@@ -249,8 +249,8 @@ def _check_countable(program: Program, what: str, key: str) -> None:
     if loops := _shown(program, is_open):
         lines = "".join([f"\n    {line}" for line in loops])
         raise ValueError(
-            f"{what}: its {key} depend on how many steps a loop takes, which only running it tells:{lines}\nBound the number of"
-            " equations, or the loop's body by itself; pb.cost(..., measure=True) counts the steps of a run."
+            f"{what}: its {key} depend on how many steps a loop takes, which only running it tells. Bound the number of"
+            f" equations, or the loop's body by itself; pb.cost(..., measure=True) counts the steps of a run:{lines}"
         )
 
 

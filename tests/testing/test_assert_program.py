@@ -149,7 +149,7 @@ WRONG = [
         (X,),
         {"at_least": {"bytes": 1}},
         ValueError,
-        "only running it tells:\n    b:f32[8,4]:cpu(0) = while_loop[",
+        "steps of a run:\n    b:f32[8,4]:cpu(0) = while_loop[",
     ),
     (nested_unending, (X,), {"exactly": {"flops": 1}}, ValueError, "(in scan)"),
     (loss, (W, X), {}, TypeError, "asked for nothing"),
