@@ -128,7 +128,9 @@ class Reader:
 
 def _accident(error: BaseException, file: str, line: int) -> Iterator[str]:
     """An error that Python raised inside pullback, where no statement of ours raises one."""
-    if os.path.isfile(file) and line not in _raising_lines(file) and not isinstance(error, (Explained, *OF_OTHERS)):
+    ours = isinstance(error, Explained) or (os.path.isfile(file) and line in _raising_lines(file))
+    of_xla = type(error).__module__.startswith("jaxlib.")
+    if not ours and not of_xla and os.path.isfile(file) and not isinstance(error, OF_OTHERS):
         yield "raised by Python inside pullback, not by a statement of pullback's"
 
 

@@ -131,9 +131,10 @@ class Jitted(NativeCallable):
     def _name_argument(self, error: DonatedBufferError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Say in the error of an array whose memory was given away which argument of this call it is."""
         leaves = self._trees_taken.flatten((args, kwargs))[0]
-        for path, leaf in zip(self._paths(args, kwargs), leaves):
-            if isinstance(leaf, Array) and leaf is error.array:
-                error.args = (f"Argument {path} of {describe(self._fun)} was donated before. {error}",)
+        named = zip(self._paths(args, kwargs), leaves)
+        path = next((path for path, leaf in named if leaf is error.array), None)  # the first of those that are this array
+        if path is not None:
+            error.args = (f"Argument {path} of {describe(self._fun)} was donated before. {error}",)
 
     def __reduce__(self) -> Any:
         """A pickle or copy of one is jitted anew: by the name that its decorator gave it, or else of the same function."""
