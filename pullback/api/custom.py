@@ -28,7 +28,7 @@ from pullback.api.user_rules import RuleFunctions, UserRules
 from pullback.control.custom_function import Unstaged, bind_custom
 from pullback.control.custom_rules import About, CustomRules, closed_rules
 from pullback.core.array import Array
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import ConcretizationError, MissingRule, StructureError
 from pullback.core.lazy import lazy_module
@@ -679,8 +679,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
             "args",
             "example_args has",
             lambda where: (
-                f"{describe(fun)} was converted for arguments like example_args, with the {len(values)} values that it closes"
-                f" over behind them, but {where}."
+                f"{describe(fun)} was converted for arguments like example_args, with the {counted(len(values), 'value')} that it"
+                f" closes over behind them, but {where}."
             ),
             (own, types),
         )

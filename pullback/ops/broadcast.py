@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import accumulation_dtype
 from pullback.core.errors import ShapeError
 from pullback.core.primitive import primitive
@@ -22,9 +23,9 @@ class broadcast_in_dim(Moving):
 
     def result_type(x, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]):
         if len(broadcast_dimensions) != x.ndim:
-            fault = f"broadcast_dimensions says where {len(broadcast_dimensions)} axes go, not {x.ndim}"
+            fault = f"broadcast_dimensions names {counted(len(broadcast_dimensions), 'axis')}, not {x.ndim}"
         elif not all(0 <= axis < len(shape) for axis in broadcast_dimensions):
-            fault = f"broadcast_dimensions goes out of bounds, for {len(shape)} axes of the result"
+            fault = f"broadcast_dimensions goes out of bounds, for {counted(len(shape), 'axis')} of the result"
         elif any(a >= b for a, b in pairwise(broadcast_dimensions)):
             fault = "broadcast_dimensions must rise, and name each axis once"
         else:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import DType, integer_limits, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.types import ArrayType
@@ -207,12 +207,13 @@ def _faults(operand: ArrayType, indices: ArrayType, numbers: Any, sizes: Any, na
             )
     if indices.shape[-1] != len(numbers.start_index_map):
         yield (
-            f"the index vectors have {indices.shape[-1]} elements, but {mapped}={numbers.start_index_map} says"
-            f" {len(numbers.start_index_map)} axes"
+            f"the index vectors have {counted(indices.shape[-1], 'element')}, but {mapped}={numbers.start_index_map} says"
+            f" {counted(len(numbers.start_index_map), 'axis')}"
         )
     if len(numbers.offset_dims) != len(numbers.kept(operand.ndim)):
         yield (
-            f"{offset} places {len(numbers.offset_dims)} axes of the windows, of which {len(numbers.kept(operand.ndim))} remain"
+            f"{offset} places {counted(len(numbers.offset_dims), 'axis')} of the windows, of which"
+            f" {len(numbers.kept(operand.ndim))} remain"
             f" of the operand's {operand.ndim} without {collapsed} and {batching}"
         )
     if len(sizes) != operand.ndim:

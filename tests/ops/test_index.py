@@ -188,7 +188,7 @@ def test_what_is_refused():
         ({"offset_dims": (2, 1)}, (1, 2, 1), r"offset_dims=\(2, 1\) is not in rising order"),
         ({"offset_dims": (1,)}, (1, 2, 1), "offset_dims places 1 axes of the windows, of which 2 remain"),
         ({"collapsed_slice_dims": (2, 0), "offset_dims": (1,)}, (1, 2, 1), "collapsed_slice_dims.* is not in rising order"),
-        ({"start_index_map": (0, 1)}, (1, 2, 1), "the index vectors have 1 elements, .* says 2 axes"),
+        ({"start_index_map": (0, 1)}, (1, 2, 1), "the index vectors have 1 element, .* says 2 axes"),
         ({"operand_batching_dims": (0,)}, (1, 2, 1), "axis 0 of the operand is in collapsed_slice_dims and in operand_batch"),
         ({"operand_batching_dims": (1,)}, (1, 1, 1), "pair axes with each other, but are of different lengths"),
         ({"operand_batching_dims": (1,), "start_indices_batching_dims": (0,)}, (1, 1, 1), "axis 0 of the indices of size 4"),
