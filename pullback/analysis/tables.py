@@ -174,7 +174,18 @@ class Written(Shown):
     program: Program
 
     def records(self) -> dict[str, Any]:
-        """What the JSON says besides the format, its version, and the name of the function."""
+        """What the JSON says besides the format, its version, and the name of the function.
+
+        Returns:
+            A dict of numbers, texts, lists and dicts; docs/costs.md says which.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x + 1.0, 1.0, backend=False).records()["total"]["flops"]
+            1.0
+            >>> pb.memory(lambda x: x + 1.0, 1.0, backend=False).records()["peak"]
+            8
+        """
         raise NotImplementedError
 
     def to_json(self) -> str:
