@@ -455,7 +455,10 @@ def profile(
         tier = jitted.explain(*args, **kwargs)
         if tier.tier != "xla":
             notes.append(f"these are the operations of XLA's code; jit runs code of pullback's own, which has none ({tier})")
-            by_jit = None if any(stage.donated) else _as_jit_runs_it(jitted, args, kwargs, many)
+            if any(stage.donated):
+                notes.append("the time of a call is that of XLA's code, too: as jit runs it, it uses up what is donated")
+            else:
+                by_jit = _as_jit_runs_it(jitted, args, kwargs, many)
         if not measured.parts:
             notes.append("XLA's profiler recorded no operations here: equations were measured one by one")
     if measured is None or not measured.parts:

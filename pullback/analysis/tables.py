@@ -78,8 +78,8 @@ def cell_width(text: str) -> int:
 
 
 def as_html(table: Table) -> str:
-    """A table as HTML, for notebooks; it has no styles of its own beyond how cells are aligned."""
-    head = "".join([f'<th style="text-align:{_side(column)}">{html.escape(column.heading)}</th>' for column in table.columns])
+    """A table as HTML, for notebooks; its styles say how cells are aligned, and which of them stay in one line."""
+    head = "".join([f'<th style="{_style(column, True)}">{html.escape(column.heading)}</th>' for column in table.columns])
     body = []
     for number, row in enumerate(table.rows):
         cells = []
@@ -87,15 +87,18 @@ def as_html(table: Table) -> str:
             inner = html.escape(text)
             inner = f"<code>{inner}</code>" if column.code and text else inner
             inner = f"<b>{inner}</b>" if number in table.strong else inner
-            cells.append(f'<td style="text-align:{_side(column)}">{inner}</td>')
+            cells.append(f'<td style="{_style(column, column.number)}">{inner}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
-    title = f"<caption>{html.escape(table.title)}</caption>" if table.title else ""
+    sentences = [html.escape(line) for line in table.title.split("\n")]
+    title = f"<caption>{'<br>'.join(sentences)}</caption>" if table.title else ""
     notes = "".join([f"<p>{html.escape(note)}</p>" for note in table.notes])
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
 
 
-def _side(column: Column) -> str:
-    return "right" if column.number else "left"
+def _style(column: Column, one_line: bool) -> str:
+    """Of a cell; a figure and its unit stay in one line."""
+    side = "right" if column.number else "left"
+    return f"text-align:{side};white-space:nowrap" if one_line else f"text-align:{side}"
 
 
 def show(tables: Sequence[Table], color: bool | None, file: TextIO | None) -> None:
@@ -171,7 +174,18 @@ class Written(Shown):
     program: Program
 
     def records(self) -> dict[str, Any]:
-        """What the JSON says besides the format, its version, and the name of the function."""
+        """What the JSON says besides the format, its version, and the name of the function.
+
+        Returns:
+            A dict of numbers, texts, lists and dicts; docs/costs.md says which.
+
+        Example:
+            >>> import pullback as pb
+            >>> pb.cost(lambda x: x + 1.0, 1.0, backend=False).records()["total"]["flops"]
+            1.0
+            >>> pb.memory(lambda x: x + 1.0, 1.0, backend=False).records()["peak"]
+            8
+        """
         raise NotImplementedError
 
     def to_json(self) -> str:

@@ -24,9 +24,9 @@ from pullback.core.trees import array_leaves, kind_of, unflatten
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Variable
 from pullback.program.running import runs_of
-from pullback.transforms.linearize import LinearizeTrace, linearize_flat
+from pullback.transforms.linearize import Linearized, LinearizeTrace, linearize_flat
 from pullback.transforms.stage import Staged, replay, stage
-from pullback.transforms.transpose import Scale
+from pullback.transforms.transpose import Apply, Scale, Slot
 
 Policy = Callable[..., bool]
 
@@ -369,8 +369,8 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
         active = [i < active_count and is_inexact(type.dtype) for i, type in enumerate(types)]
         linearized = linearize_flat(lambda *xs: replay(whole, (*captures, *xs)), inner, active, trace=trace)
         found: dict[int, tuple[Any, list[str]]] = {}
-        for step, wanting in zip(linearized.tape.steps, trace.wanting, strict=True):
-            for value in [m for _, m in step.terms] if isinstance(step, Scale) else step.operands:
+        for read, wanting in zip(_read_backward(linearized), trace.wanting, strict=True):
+            for value in read:
                 if isinstance(value, (Staged, Array)) and (isinstance(value, Staged) or value.shape):
                     key = id(value.variable) if isinstance(value, Staged) else id(value)
                     found.setdefault(key, (value, []))[1].append(wanting)
@@ -383,6 +383,30 @@ def saved_residuals(fun: Function, *args: Any, **kwargs: Any) -> Residuals:
     named = dict(zip(program.inputs[len(program.inputs) - len(paths) :], paths))  # captured values stand before the arguments
     kept = sorted(box["found"], key=lambda pair: order.get(getattr(pair[0], "variable", None), -1))  # type: ignore[arg-type]
     return Residuals([_residual(value, wanting, makers, named) for value, wanting in kept])
+
+
+def _read_backward(linearized: Linearized) -> list[list[Any]]:
+    """What the backward pass reads of the known values of each step of the tape: nothing where no cotangent comes to it."""
+    wanted = {index for index in linearized.tangents if index is not None}
+    found: list[list[Any]] = []
+    for step in reversed(linearized.tape.steps):
+        if isinstance(step, Scale):
+            terms = step.terms if step.out in wanted else []
+            wanted.update([index for index, _ in terms])
+            found.append([multiplier for _, multiplier in terms])
+            continue
+        operands = _operands_for(step, tuple([int(out in wanted) for out in step.outs]))
+        wanted.update([operand.index for operand in operands if isinstance(operand, Slot)])
+        found.append([operand for operand in operands if not isinstance(operand, Slot)])
+    return found[::-1]
+
+
+def _operands_for(step: Apply, wanted: tuple[int, ...]) -> list[Any]:
+    """The operands of a step that serve its wanted results."""
+    if not any(wanted):
+        return []
+    pruned = None if step.primitive.prune is None else step.primitive.prune(wanted, **step.params)
+    return step.operands if pruned is None else [step.operands[i] for i in pruned[1]]
 
 
 def _residual(value: Any, wanting: Sequence[str], makers: dict[Variable, Equation], named: dict[Variable, str]) -> Residual:

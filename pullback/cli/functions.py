@@ -46,12 +46,23 @@ def load_function(place: str) -> tuple[Function, str]:
     for part in name.split("."):
         if not hasattr(found, part):
             functions = [word for word, value in vars(found).items() if callable(value) and not word.startswith("_")]
-            near = suggestion(part, functions) or (f" It has {', '.join(functions[:8])}." if functions else "")
+            near = suggestion(part, functions) or (f" It has {_listed(functions)}." if functions else "")
             raise UsageError(f"{file} has no function {name!r}.{near}")
         found = getattr(found, part)
     if not callable(found):
         raise UsageError(f"{place} is of type {type(found).__name__}, not a function.")
     return found, file
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    """The first names, and how many more there are.
+
+    Example:
+        >>> _listed(["loss", "step"]), _listed(["loss", "step", "fit"], most=2)
+        ('loss, step', 'loss, step and 1 more')
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _run(path: Path, file: str) -> ModuleType:

@@ -228,8 +228,8 @@ def _numbers(array: Array) -> Any:
     if numbers is not None:
         return np.asarray(numbers)
     host = np.asarray(host_of(array))  # of keys the words
-    words = host.view(np.uint8).reshape(*host.shape, -1)
-    return words
+    words = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
+    return words.reshape(*host.shape, host.dtype.itemsize)
 
 
 def _errors(a: Any, b: Any, levels: int, least: float) -> Any:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from pullback.analysis.hlo import called_in, computations_of, operations_of
+from pullback.analysis.compiled import has_loops
+from pullback.analysis.hlo import HOLDERS, called_in, computations_of, operations_of
 from pullback.core.brief import counted
 from pullback.engine.backend import Executable
 from pullback.engine.compile import lower_to_text, numbered_executable
@@ -36,7 +37,10 @@ def add_compiled(page: PageData, program: Program, of: str) -> None:
     stage["rows"] = _nested([_stablehlo_row(page, line, origins) for line in source.rstrip("\n").split("\n")])
     stage["count"] = sum([" = " in row["text"] for row in stage["rows"]])
     stage["deltas"] = [f"{counted(stage['count'], 'operation')} for {counted(len(page.rows[of]), 'equation')}."]
-    _add_optimized(page, optimized, origins)["backend"] = _figures(executable)
+    stage = _add_optimized(page, optimized, origins)
+    stage["backend"] = _figures(executable)
+    if has_loops(program):
+        stage["deltas"].append("XLA's FLOPs and bytes count one step of each loop.")
 
 
 def _stablehlo_row(page: PageData, line: str, origins: dict[int, Row]) -> Row:
@@ -86,7 +90,7 @@ def _nested(rows: list[Row]) -> list[Row]:
 def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> dict[str, Any]:
     stage = page.stage("optimized", name="Optimized", by="jit, compiled by XLA", kind="text")
     rows = _Optimized(page, text, origins).entry()
-    arguments = [row for row in rows if row.get("main") and " parameter(" in row["text"]]
+    arguments = [row for row in rows if not row["text"].startswith(" ") and " parameter(" in row["text"]]
     given = {row["id"] for row in arguments}
     head = [page.row(head="args", label=counted(len(arguments), "argument"), span=len(arguments)), *arguments]
     stage["rows"] = [*(head if arguments else []), *[row for row in rows if row["id"] not in given]]
@@ -118,21 +122,26 @@ class _Optimized:
         self.operations = operations_of(text)
 
     def entry(self) -> list[Row]:
-        return self.rows(self.main, 0)
+        return self.rows(self.main, 0, True)
 
-    def rows(self, name: str, depth: int) -> list[Row]:
-        """The operations of a computation; one that is called several times is shown where that is first."""
+    def rows(self, name: str, depth: int, runs: bool) -> list[Row]:
+        """The operations of a computation; one that is called several times is shown where that is first.
+
+        Arguments:
+            runs: whether they are steps, each of which runs by itself; those of a fusion run as one.
+        """
         self.shown.add(name)
         found: list[Row] = []
         made: dict[str, list[Row]] = {}  # by the name of a value, the equations that it came from
         for line in self.computations.get(name, ()):
             text = _LAYOUT.sub(r"\1", _DETAILS.sub("", line.strip()))
             row = self.page.row(text="  " * depth + text)
-            if not depth:
+            value, *read = _NAMED.findall(text)
+            holds = runs and self.operations[value].opcode in HOLDERS
+            if runs:
                 row["main"] = True
             shown = [name for name in dict.fromkeys(called_in(line)) if name in self.computations and name not in self.shown]
-            inner = [one for name in shown for one in self.rows(name, depth + 1)]
-            value, *read = _NAMED.findall(text)
+            inner = [one for name in shown for one in self.rows(name, depth + 1, holds)]
             parents = made[value] = self.parents(value, text, [made.get(one, []) for one in read], row)
             if parents:
                 _descend(row, parents)

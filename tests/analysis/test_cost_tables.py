@@ -296,6 +296,7 @@ def test_long_tables_are_cut_and_say_so() -> None:
 def test_as_html() -> None:
     html = pb.cost(lambda x: x < x, X, backend=False)._repr_html_()
     assert html.startswith("<table>") and "<code>html = pb.cost(lambda x: x &lt; x, X" in html
+    assert re.search(r'<td style="[^"]*white-space:nowrap">\d+ B</td>', html)  # a figure with its unit, in a narrow notebook
 
 
 def test_on_a_terminal() -> None:

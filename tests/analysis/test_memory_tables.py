@@ -240,6 +240,7 @@ def test_as_json_html_and_on_a_terminal() -> None:
     assert found["peak"] == table.peak and len(found["residuals"]) == len(table.residuals)
     assert found["live"].keys() == {str(number) for number in table.liveness.live}
     assert table._repr_html_().count("<table>") == 3
+    assert " of values<br>most is in memory in " in table._repr_html_()
     file = io.StringIO()
     table.show(color=True, file=file)
     assert "kept for the backward pass" in file.getvalue() and "\x1b[" in file.getvalue()

@@ -73,6 +73,19 @@ def test_where_all_agree_it_says_how_much_was_compared() -> None:
     assert f"{found.compared} equations compared; all agree" in str(found)
 
 
+KEYS: dict[str, Any] = {
+    "transposed": lambda keys: pnp.transpose(keys.reshape(2, 3)),
+    "none": lambda keys: keys[:0],
+    "one": lambda keys: keys[0],
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_keys_are_compared_whatever_their_layout(name: str) -> None:
+    found = pb.replay(lambda keys: KEYS[name](keys), pb.random.split(pb.random.key(0), 6), compare=True).comparison
+    assert not found and found.compared > 0
+
+
 STEPS: dict[str, tuple[bool, tuple[int, ...]]] = {"forwards": (False, (1,)), "backwards": (True, (2,))}
 
 

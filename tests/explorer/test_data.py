@@ -191,6 +191,18 @@ def test_operations_of_compiled_code_lead_back():
     assert "loc(" not in "".join(row["text"] for row in operations)
 
 
+def test_steps_of_compiled_loops_count():
+    def f(x):
+        return pb.lax.while_loop(lambda c: pnp.sum(c) < 100.0, lambda c: pnp.tanh(c * 2.0 + 1.0) + c, x)
+
+    stage = stages_of(pb.explore(f, X, apply="jit"))["optimized"]
+    steps = [row for row in stage["rows"] if row.get("main")]
+    merged = [row for row in steps if row["text"].startswith(" ") and row.get("note", "").startswith("Merged from")]
+    assert merged and stage["count"] > len(merged)
+    assert int(re.search(r"(\d+) merged", stage["deltas"][0])[1]) >= len(merged)
+    assert stage["deltas"][-1] == "XLA's FLOPs and bytes count one step of each loop."
+
+
 def test_costs_in_loops_count_every_step():
     def f(x):
         return pb.lax.fori_loop(0, 10, lambda i, c: pnp.sin(c), x)

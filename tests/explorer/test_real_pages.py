@@ -138,3 +138,18 @@ def test_the_details_say_what_values_are(show: Callable[..., Browser]) -> None:
     for operation, words in expected.items():
         browser.point(browser.row("base", operation) + " .operation")
         assert words in browser.text("#details .values"), browser.text("#details .values")
+
+
+def test_a_graph_keeps_the_cursor_where_it_was(show: Callable[..., Browser]) -> None:
+    """Arguments that are folded among the rows are not in the graph."""
+
+    def f(a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+        return pnp.sum(pnp.tanh(a * b) + c * d - pnp.exp(e))
+
+    browser = show(pb.explore(f, X, X, X, X, X, compile=False).data, "#panes=base")
+    assert browser.text(".pane[data-stage=base] .row").strip() == "5 arguments"
+    browser.click(browser.row("base", "tanh"))
+    browser.key("g")
+    assert "tanh" in browser.text(".node.cursor")
+    browser.key("g")
+    assert "tanh" in browser.text(".pane[data-stage=base] .row.cursor")

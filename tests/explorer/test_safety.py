@@ -275,6 +275,13 @@ def pages_of(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
+# The bar of each figure begins below its digits: an eighth of the size of the letters below the middle of the row's height.
+BARS_BELOW_FIGURES = """[...document.querySelectorAll('.row .figure')].filter(figure => figure.innerText).every(figure => {
+  const bar = getComputedStyle(figure, '::after'), row = parseFloat(getComputedStyle(figure).lineHeight);
+  const digits = (row + 0.75 * parseFloat(getComputedStyle(figure).fontSize)) / 2;
+  return figure.clientHeight - parseFloat(bar.bottom) - parseFloat(bar.height) >= digits; })"""
+
+
 def test_it_prints_what_is_open(show: Show) -> None:
     browser = show(small(), "#panes=source,grad&at=310&theme=dark")
     assert pages_of(browser.pdf()) in (1, 2)
@@ -285,6 +292,9 @@ def test_it_prints_what_is_open(show: Show) -> None:
     assert seen > 30 and low == []
     assert browser.js("[...document.querySelectorAll('nav, .tools, .strip')].every(found => !found.checkVisibility())")
     assert browser.js("document.querySelector('#details').checkVisibility()")
+    browser.command("Emulation.setDeviceMetricsOverride", width=700, height=900, deviceScaleFactor=1, mobile=False)
+    assert browser.js("document.querySelector('#legend .batchaxis').checkVisibility()")  # narrow as paper is
+    assert browser.js(BARS_BELOW_FIGURES)
 
 
 def test_on_paper_panes_stand_below_each_other(show: Show) -> None:

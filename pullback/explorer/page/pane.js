@@ -88,7 +88,9 @@ export class Pane {
 
   changeView(view, words) {
     const focused = this.box.contains(document.activeElement);
+    const row = this.view.visible[this.cursor];
     this.setView(view);
+    this.cursor = view.slotOfIndex(row); // a graph unfolds arguments
     this.tell(words);
     this.view.show(this.cursor);
     if (focused) this.view.body.focus({ preventScroll: true });
