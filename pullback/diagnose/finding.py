@@ -123,7 +123,8 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
     element = f" at {list(origin.element)}" if origin.element else ""
     equation = origin.equation
     if origin.what == "argument":
-        return [f"{word} is in argument {origin.name} from the start{element}"]
+        which = f"argument {origin.name}" if origin.name else "one of the arguments"
+        return [f"{word} is in {which} from the start{element}"]
     if equation is None:
         return [f"{word} is what the function returns{element}: a number that it holds"]
     if origin.what == "constant":
