@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         >>> main(["xpr", "nowhere.py"])
         2
     """
+    if sys.stdout is None:  # it is closed, as for a service that has none
+        sys.stdout = io.StringIO()
     try:
         options = make_parser().parse_args(arguments)
         if options.version:

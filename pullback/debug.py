@@ -306,6 +306,7 @@ def _items(items: Iterable[Any], label: str, total: int | None, every: int) -> I
             done += 1
             if done % every == 0:
                 display.step(row, done)
+        display.exhausted(row, done)
     finally:
         display.end(row, done)
 

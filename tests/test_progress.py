@@ -451,3 +451,13 @@ def test_what_cannot_be_shown_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> N
     assert list(shown([1, 2])) == [1, 2]
     monkeypatch.setattr(sys, "stderr", None)
     assert list(shown([1, 2])) == [1, 2]
+
+
+def test_a_loop_of_python_that_ran_out_was_not_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an iterable that had fewer items, or more, than was said, all are done; of one that was left, it is said so."""
+    assert list(pb.debug.progress(iter("abc"), total=5)) == list(pb.debug.progress(iter("abc"), total=2)) == ["a", "b", "c"]
+    next(iter(pb.debug.progress("abc", total=5)))
+    assert list(pb.debug.progress(x for x in "abc")) == ["a", "b", "c"]
+    said = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in said] == ["3/3", "3/3", "0/5", "3 steps"]
+    assert ["stopped" in line for line in said] == [False, False, True, False]

@@ -679,8 +679,8 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
             "args",
             "example_args has",
             lambda where: (
-                f"{describe(fun)} was converted for arguments like example_args, with the {counted(len(values), 'value')} that it"
-                f" closes over behind them, but {where}."
+                f"{describe(fun)} was converted for arguments like example_args, with the {counted(len(values), 'value')} that"
+                f" it closes over behind them, but {where}."
             ),
             (own, types),
         )

@@ -113,7 +113,10 @@ def show_memory(options: Namespace) -> None:
         raise UsageError(f"--donate {options.donate}: there are {len(options.types)} arguments, with the numbers from 0.")
     with transformed(options) as (function, types):
         if donated and isinstance(function, Jitted):
-            raise UsageError("--donate is for functions that are not jitted: leave jit out of --apply.")
+            raise UsageError(
+                "--donate is for functions that are not jitted: leave jit out of --apply. Where pb.jit is called in your file,"
+                " its donate_argnums is what counts."
+            )
         given_now: dict[str, Any] = {"donate_argnums": donated} if donated else {}
         _print(pb.memory(function, *types, backend=COMPILING[options.compile], **given_now), options)
 

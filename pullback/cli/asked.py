@@ -25,7 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def add_transforming(parser: ArgumentParser) -> None:
     """The same without the function: the types of the arguments, the transformations and their options."""
-    parser.add_argument("types", metavar="TYPE", nargs="*", help="the type of each argument")
+    parser.add_argument("types", metavar="TYPE", nargs="*", default=[], help="the type of each argument")
     parser.add_argument(
         "--apply", default="", metavar="NAMES", help="transformations, separated by commas, the first one first"
     )
@@ -79,7 +79,7 @@ def asked(options: Namespace, place: str = "", types: list[Any] | None = None) -
     applied = parse_apply(options.apply, argnums, in_axes)
     types = [parse_type(text) for text in options.types] if types is None else types
     found, file = load_function(place or options.function)
-    function = fix(found, dict(static_argument(text) for text in options.static))
+    function = fix(found, static_arguments(options.static))
     check_arguments(function, types[: count_of_arguments(applied, len(types))], place or options.function)
     try:
         yield Asked(function, applied, types, file)
@@ -151,6 +151,20 @@ def literal(text: str, option: str, wanted: str, fits: Callable[[Any], bool] = l
 
 def _is_numbers(value: Any) -> bool:
     return all(type(number) is int for number in value) if isinstance(value, tuple) else type(value) is int
+
+
+def static_arguments(texts: Sequence[str]) -> dict[str, Any]:
+    """What `--static` gives parameters, by their names.
+
+    Raises:
+        UsageError: a text is no `NAME=VALUE`, or a name is given twice.
+    """
+    found: dict[str, Any] = {}
+    for name, value in map(static_argument, texts):
+        if name in found:
+            raise UsageError(f"--static gives {name!r} twice, {found[name]!r} and {value!r}: leave one of them out.")
+        found[name] = value
+    return found
 
 
 def static_argument(text: str) -> tuple[str, Any]:

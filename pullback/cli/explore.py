@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pullback.cli.asked import APPLYING, add_color, asked
 from pullback.cli.asked import add_options as add_asked
-from pullback.cli.functions import UserError
+from pullback.cli.functions import UserError, imported_from
 from pullback.cli.terminal import UsageError, use_color
 from pullback.cli.values import VALUES, example_arguments
 from pullback.explorer.explorer import Explorer, explore
@@ -98,7 +98,7 @@ def _watch(options: Namespace) -> None:
     """Serve the page; the user's file, and its neighbours that it imports, are run anew each time."""
     before = set(sys.modules)
     file = options.function.rpartition(":")[0]
-    folder = str(Path(file).parent.resolve())
+    folder, _ = imported_from(Path(file))
     used = {file}
 
     def make() -> str:

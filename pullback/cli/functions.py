@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import linecache
 import sys
@@ -66,20 +67,37 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def _run(path: Path, file: str) -> ModuleType:
-    """A module of the file's code, known to `sys.modules` while it runs; the file's neighbours can be imported."""
-    name = path.stem if path.stem not in sys.modules else f"{path.stem}_"
+    """A module of the file's code, known to `sys.modules` while it runs; the file's neighbours can be imported, and what its
+    package imports by a dot."""
+    folder, package = imported_from(path)
+    name = ".".join([*package, path.stem])
+    name = name if name not in sys.modules else f"{name}_"
     module = ModuleType(name)
     module.__file__ = file
+    module.__package__ = ".".join(package)
     sys.modules[name] = module
-    folder = str(path.parent.resolve())
+    beside = str(path.parent.resolve())
     if sys.path[:1] != [folder]:  # a file that is watched runs again and again
         sys.path.insert(0, folder)
+    if beside not in sys.path:  # last, so that no module of a package hides one of Python's own
+        sys.path.append(beside)
     linecache.checkcache(file)  # its lines may have been read before it was changed
     try:
+        if package:
+            importlib.import_module(module.__package__)
         exec(compile(path.read_bytes(), file, "exec", dont_inherit=True), vars(module))
     except Exception as error:
         raise UserError(file) from error
     return module
+
+
+def imported_from(path: Path) -> tuple[str, list[str]]:
+    """The folder from which a file is imported, and the names of the packages that it lies in, the outermost first."""
+    folder, names = path.parent.resolve(), list[str]()
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return str(folder), names
 
 
 def fix(function: Function, static: Mapping[str, Any]) -> Function:

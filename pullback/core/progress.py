@@ -153,6 +153,13 @@ class Display:
             with self.lock:
                 self._draw()
 
+    def exhausted(self, key: Hashable, done: int) -> None:
+        """A loop of Python's has no more steps than it has taken, whatever was said before."""
+        with self.lock:
+            row = self.rows.get(key)
+            if row is not None and row.total is not None:
+                row.total = done
+
     def end(self, key: Hashable, done: int | None = None) -> None:
         """A loop has ended after so many steps, or is left."""
         with self.lock:

@@ -31,22 +31,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# What runs as the user's program although it lies in the package: the tour and the tutorial data.
-_USERS_OWN = (os.path.join(PACKAGE, "__main__.py"),)
-
-
-# Frames of these libraries stand between a user's line and ours when they call us back; no line in them is the user's.
+# Frames of these libraries stand between a user's line and ours when they call us back, and runpy's are those that run
+# `python -m pullback`; no line in them is the user's.
 _LIBRARIES = os.path.dirname(os.path.dirname(np.__file__))
+_RUNPY = ("<frozen runpy>", os.path.join(os.path.dirname(os.path.abspath(str(functools.__file__))), "runpy.py"))
 _BETWEEN = (
     *[os.path.join(_LIBRARIES, name) + os.sep for name in ("numpy", "ml_dtypes", "optree")],
     *[os.path.abspath(str(module.__file__)) for module in (contextlib, functools)],
+    *_RUNPY,
 )
 
 
 @functools.cache
 def is_ours(filename: str) -> bool:
     """Whether a file belongs to pullback itself, so that its frames say nothing to a user."""
-    return filename.startswith(PACKAGE) and filename not in _USERS_OWN
+    return filename.startswith(PACKAGE)
 
 
 class _UsersFiles(dict[str, bool]):

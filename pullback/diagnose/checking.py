@@ -155,6 +155,10 @@ class checking(Block):
             _entered.set((*_entered.get(), stack.pop_all()))
 
     def __exit__(self, *error: object) -> None:
+        if not _entered.get():
+            raise RuntimeError(
+                f"{self!r} ends no block: none was begun here. Write `with {self!r}:`, which begins and ends one."
+            )
         *rest, stack = _entered.get()
         _entered.set(tuple(rest))
         stack.close()

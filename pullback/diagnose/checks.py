@@ -25,7 +25,7 @@ from pullback.core.errors import (
     UnusedArgument,
 )
 from pullback.core.modes import Mode
-from pullback.core.source import Source, at_line, at_user_line, describe, source_text, warn
+from pullback.core.source import Source, at_line, at_user_line, describe, innermost, name_of, source_text, warn
 from pullback.core.types import Shape
 from pullback.core.used_keys import marks_used
 from pullback.core.zero import ZERO
@@ -94,10 +94,11 @@ class Checks:
         dtype = join(one, other)[0]
         narrow = next((given for given, weak in (one, other) if given is not dtype and not weak), None)
         if narrow is not None and asked_by_user():
-            wide = other[0] if narrow is one[0] else one[0]
+            wide, weak = other if narrow is one[0] else one
+            met = f"a number of Python's, which is {wide.name}" if weak else wide.name
             self.tell(
                 "widening",
-                f"{name} converts {narrow.name} to {dtype.name}, since it meets {wide.name}. Convert one of them with"
+                f"{name} converts {narrow.name} to {dtype.name}, since it meets {met}. Convert one of them with"
                 f" .astype().{at_user_line()}",
             )
 
@@ -133,7 +134,7 @@ class Checks:
             around.append(None)
         if again:
             return traced
-        name = f"{transformation} of {describe(fun)}"
+        name = f"{transformation} of {_described(fun)}"
         if other is not None:
             self._compare(name, traced, other)
         if "constants" in self.actions:
@@ -195,7 +196,9 @@ class Checks:
     def _compare(self, name: str, traced: Traced, other: Traced | Exception) -> None:
         cause = other if isinstance(other, Exception) else None
         if isinstance(other, Exception):
-            found: Difference | None = Difference(f"the second trace raised {type(other).__name__}: {other}", "")
+            found: Difference | None = Difference(
+                f"the second trace raised {type(other).__name__}: {str(other).removesuffix('.')}", ""
+            )
         else:
             found = difference(traced, other)
         if found is None:
@@ -254,6 +257,13 @@ class Checks:
                 "unused",
                 f"{what} the value{s} of argument{s} {', '.join(paths[:_SHOWN])}{_more(paths)}. {cure}{at_user_line()}",
             )
+
+
+def _described(fun: Any) -> str:
+    """A function in words; of what a transformation made of it, the name of that as well."""
+    inner = innermost(fun)
+    made = name_of(fun, name_of(inner))
+    return describe(fun) if made == name_of(inner) else f"{made}, made of {describe(fun)}"
 
 
 def _more(things: Sequence[Any]) -> str:

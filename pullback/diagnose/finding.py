@@ -10,6 +10,7 @@ from pullback.control.custom_function import custom_function, custom_pullback
 from pullback.core.array import Array
 from pullback.core.source import Source, rule_call_of
 from pullback.diagnose.compared import Difference, compare
+from pullback.diagnose.hints import hint_of
 from pullback.diagnose.nan import Found, Origin, counts, hunted
 from pullback.diagnose.trap import Trap, rule_of, trap_of
 from pullback.engine.compile import run_program
@@ -23,7 +24,7 @@ _PHASES = {
     "primal": "in the forward pass",
     "tangent": "in forward mode",
     "cotangent": "in the backward pass",
-    "residual": "in a derivative rule that prepares the backward pass",
+    "residual": "in a derivative rule",
 }
 
 
@@ -104,6 +105,10 @@ class Finding(NamedTuple):
             lines.append(f"  No result is {word}: what uses it drops it, or makes something else of it.")
         if self.trap is not None:
             lines += _trap_lines(self.trap)
+        elif self.reaches or self.returned:
+            said, code = hint_of(self.origin)
+            lines += textwrap.wrap(said, WIDTH, initial_indent="  ", subsequent_indent="  ")
+            lines += [f"    {line}" for line in code]
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -118,14 +123,15 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
     element = f" at {list(origin.element)}" if origin.element else ""
     equation = origin.equation
     if origin.what == "argument":
-        return [f"{word} is in argument {origin.name} from the start{element}"]
+        which = f"argument {origin.name}" if origin.name else "one of the arguments"
+        return [f"{word} is in {which} from the start{element}"]
     if equation is None:
         return [f"{word} is what the function returns{element}: a number that it holds"]
     if origin.what == "constant":
         lines = [f"{word} is in a number or an array that the function holds, used by {equation.primitive.name}{element}"]
     else:
         applied = f"{equation.primitive.name}({', '.join(origin.values)}) = {origin.result}"
-        lines = [f"{word} made by {equation.primitive.name} {_PHASES[equation.role]}: {applied}{element}"]
+        lines = [f"{word} made by {equation.primitive.name} {_phase(equation)}: {applied}{element}"]
     if equation.source is not None:
         lines.append(f"  line: {equation.source}")
     if (rule := rule_text(equation)) is not None:
@@ -137,6 +143,13 @@ def _lines(origin: Origin, batch: tuple[int, ...]) -> list[str]:
     if origin.frame is not None and (place := origin.frame.place()):
         lines.append(f"  where: {place}")
     return lines
+
+
+def _phase(equation: Equation) -> str:
+    """When an equation runs, in words. What rules prepare serves forward mode as well."""
+    made = rule_of(equation)
+    prepares = equation.role == "residual" and made is not None and made.transformation != "jvp"
+    return _PHASES[equation.role] + (" that prepares the backward pass" if prepares else "")
 
 
 def rule_text(equation: Equation) -> str | None:

@@ -26,7 +26,7 @@ class Origin(NamedTuple):
     """What first was not finite.
 
     Attributes:
-        what: "equation", "argument" or "constant". name: of the argument.
+        what: "equation", "argument" or "constant". name: of the argument, if it has one.
         number: how many equations had run before. nan: whether it is NaN, or else infinite.
         equation: which made it, or first used the constant; None of an argument. frame: where that ran.
         element: the index of the first element of the result that is so; of a whole stack of steps for the loop's own.
@@ -259,7 +259,7 @@ def hunted(program: Graph, args: Sequence[Any], names: Sequence[str] = (), infin
     given: list[Origin | None] = [None] * len(args)
     for number, arg in enumerate(args):
         if is_inexact(arg.dtype) and not finite(numbers_of(arg)):
-            name = names[number] if number < len(names) else f"input {number}"
+            name = names[number] if number < len(names) else ""
             given[number] = hunt.given("argument", name, arg)
     outs, notes = walk_noted(program, args, hunt, given)
     origins: list[Origin] = []

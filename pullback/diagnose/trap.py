@@ -60,9 +60,9 @@ class Trap(NamedTuple):
 
     def cure(self) -> list[str]:
         """What to write instead, in the user's own words where the lines can be read."""
-        where, inner = _syntax(self.where), _syntax(self.inside)
+        where, inner = syntax_at(self.where), syntax_at(self.inside)
         form, condition = _form_of(where)
-        argument = _argument(inner, self.function)
+        argument = argument_of(inner, self.function)
         used = "x" if argument is None else ast.unparse(argument)
         number = self.harmless if not isinstance(inner, ast.Call) or _is_call_of(inner, self.function) else INSIDE
         pair = f"{used}, {number}" if not self.branch else f"{number}, {used}"
@@ -104,7 +104,7 @@ def _form_of(where: ast.expr | None) -> tuple[str, str | None]:
     return "pnp.where", None
 
 
-def _syntax(source: Source | None) -> ast.expr | None:
+def syntax_at(source: Source | None) -> ast.expr | None:
     text = text_of(source)
     try:
         return None if text is None else ast.parse(f"({text})", mode="eval").body
@@ -118,7 +118,7 @@ def _is_call_of(call: ast.Call, operation: str) -> bool:
     return name.replace("arc", "a").replace("_", "") == operation.replace("_", "")
 
 
-def _argument(node: ast.expr | None, function: str) -> ast.expr | None:
+def argument_of(node: ast.expr | None, function: str) -> ast.expr | None:
     """The part of an expression that is to be harmless: a function's argument, a divisor, the base of a power."""
     match node:
         case ast.Call(args=[_, divisor]) if function == div.name:

@@ -149,6 +149,32 @@ def test_trees_static_values_methods_and_neighbours(folder: pathlib.Path) -> Non
     assert "~f32[]" in output(folder, "model.py:pair", "[~f32[], f32[]]")
 
 
+def test_a_module_of_a_package(folder: pathlib.Path) -> None:
+    """Its imports by a dot are those of Python, from wherever it is named; so are those of its neighbours by name."""
+    inner = folder / "package" / "inner"
+    inner.mkdir(parents=True)
+    (folder / "package" / "__init__.py").write_text("")
+    (folder / "package" / "numbers.py").write_text("factor = 2.0\n")
+    (inner / "__init__.py").write_text("")
+    (inner / "beside.py").write_text("shift = 3.0\n")
+    (inner / "layer.py").write_text(
+        "import numbers\nimport beside\nfrom . import beside as same\nfrom ..numbers import factor\n"
+        "def layer(x):\n    assert numbers.Number\n    return x * factor + beside.shift - same.shift\n"
+    )
+    for where, place in ((folder, "package/inner/layer.py"), (inner, "layer.py"), (inner, str(inner / "layer.py"))):
+        text = output(where, f"{place}:layer", "f32[2]")
+        assert "mul a 2.0" in text and "3.0" in text, text
+
+
+def test_a_closed_output(folder: pathlib.Path) -> None:
+    """Whoever starts it without an output wants the exit code alone."""
+    words = [sys.executable, "-m", "pullback", "xpr", "model.py:loss", "f32[3]", "f32[3]"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *words], cwd=folder, stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_sources(folder: pathlib.Path) -> None:
     line = MODEL.split("\n").index("    return pnp.sum(pnp.sin(w) * x)") + 1
     text = output(folder, "model.py:loss", "f32[3]", "f32[3]", "--apply", "grad", "--sources")
@@ -208,11 +234,13 @@ WRONG = {
     "batches differ": (("model.py:loss", "f32[2,3]", "f32[4,3]", "--apply", "vmap"), ["different sizes", "w", "x"]),
     "vmap of a number": (("model.py:Model.score", "f32[]", "--apply", "vmap"), ["has no axes"]),
     "unknown static": ((*ONE, "--static", "k=1"), ["--static names 'k'", "w, x"]),
+    "static twice": ((*ONE, "--static", "w=1", "--static", "w=2"), ["--static gives 'w' twice, 1 and 2"]),
     "static without value": ((*ONE, "--static", "k"), ["NAME=VALUE", "'k'"]),
     "sources of StableHLO": ((*ONE, "--show", "stablehlo", "--sources"), ["--sources goes with --show program"]),
     "unknown form": ((*ONE, "--show", "graph"), ["'graph'", "optimized", "--help"]),
     "unknown option": ((*ONE, "--fast"), ["--fast", "--help"]),
-    "no arguments": ((), ["FILE.py:FUNCTION", "--help"]),
+    "argnums out of range, at no line": ((*ONE, "--apply", "grad", "--argnums", "5"), ["by position.\n"]),
+    "no arguments": ((), ["required: FILE.py:FUNCTION;", "FILE.py:FUNCTION", "--help"]),
 }
 
 

@@ -76,10 +76,11 @@ def test_frames_of_libraries_in_between_are_skipped():
     assert source._users_files[__file__]
 
 
-def test_the_package_is_ours_but_for_its_tour():
+def test_the_package_is_ours_the_command_line_too():
     assert is_ours(source.__file__)
     assert not is_ours(__file__)
-    assert not is_ours(os.path.join(source.PACKAGE, "__main__.py"))
+    assert is_ours(os.path.join(source.PACKAGE, "__main__.py"))
+    assert not source._users_files["<frozen runpy>"]
     assert not is_ours("<stdin>")
 
 
