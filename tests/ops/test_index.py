@@ -186,7 +186,7 @@ def test_what_is_refused():
         ({"offset_dims": (1, 3)}, (1, 2, 1), r"offset_dims=\(1, 3\) goes out of bounds, for 3 axes of the result"),
         ({"offset_dims": (1, 1)}, (1, 2, 1), r"offset_dims=\(1, 1\) names an axis more than once"),
         ({"offset_dims": (2, 1)}, (1, 2, 1), r"offset_dims=\(2, 1\) is not in rising order"),
-        ({"offset_dims": (1,)}, (1, 2, 1), "offset_dims places 1 axes of the windows, of which 2 remain"),
+        ({"offset_dims": (1,)}, (1, 2, 1), "offset_dims places 1 axis of the windows, of which 2 remain"),
         ({"collapsed_slice_dims": (2, 0), "offset_dims": (1,)}, (1, 2, 1), "collapsed_slice_dims.* is not in rising order"),
         ({"start_index_map": (0, 1)}, (1, 2, 1), "the index vectors have 1 element, .* says 2 axes"),
         ({"operand_batching_dims": (0,)}, (1, 2, 1), "axis 0 of the operand is in collapsed_slice_dims and in operand_batch"),
