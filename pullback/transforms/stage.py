@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pullback.core.errors import RefError
 from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.refs import Ref
-from pullback.core.source import Source, ends_calls, forget_callers, user_source
+from pullback.core.source import CodeSource, Source, ends_calls, forget_callers, user_source
 from pullback.core.tracing import Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made, variable_of
@@ -118,6 +118,8 @@ class StagingTrace(Recorder):
         source: Source | None
         if origin is None:
             source = user_source(3, self.scope)  # above `process` and `bind`
+        elif origin.__class__ is CodeSource:
+            source, origin = origin, None
         elif origin.__class__ is Equation:
             source = origin.source
         else:
@@ -154,27 +156,34 @@ def primal_after_all(outs: Any, made: Made | None) -> None:
             out.equation.made = without(out.equation.made, made)
 
 
-def residual_before_tangents(trace: StagingTrace, start: int, made: Made, tangents: Sequence[Any]) -> None:
-    """Of the equations since number `start` that a rule made of values and tangents, those that depend on no tangent are what
-    the tangents need."""
-    reached: set[Atom] = {variable for tangent in tangents for variable in _staged_in(tangent)}
-    for equation in trace.equations[start:]:
-        flags = tuple([int(atom in reached) for atom in equation.inputs])
-        if any(flags):
-            depends = equation.primitive.depends
-            outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
-            reached.update([out for out, flag in zip(equation.outputs, outs, strict=True) if flag])
-        if reached.isdisjoint(equation.outputs):
+def residual_before_tangents(equations: Sequence[Equation], made: Made, tangents: Sequence[Any]) -> None:
+    """Of the equations that a rule made of values and tangents, those that depend on no tangent are what the tangents need."""
+    reached: set[Atom] = set()
+    for tangent in tangents:
+        _add_staged_in(tangent, reached)
+    for equation in equations:
+        if reached.isdisjoint(equation.inputs):
             equation.made = in_role(equation.made, made, "residual")
+        elif equation.primitive.depends is None:
+            reached.update(equation.outputs)
+        else:
+            flags = tuple([int(atom in reached) for atom in equation.inputs])
+            depends = equation.primitive.depends(flags, **equation.params)
+            found = [out for out, flag in zip(equation.outputs, depends, strict=True) if flag]
+            reached.update(found)
+            if not found:
+                equation.made = in_role(equation.made, made, "residual")
 
 
-def _staged_in(value: Any) -> Iterator[Variable]:
-    """The variables that a value, a batch or a dual number stands for."""
+def _add_staged_in(value: Any, found: set[Atom]) -> None:
+    """Add the variables that a value, a batch or a dual number stands for."""
     if value.__class__ is Staged:
-        yield value.variable
-    elif isinstance(value, Tracer):
-        for part in ("value", "primal", "tangent"):
-            yield from _staged_in(getattr(value, part, None))
+        found.add(value.variable)
+    elif hasattr(value, "value"):
+        _add_staged_in(value.value, found)
+    elif hasattr(value, "primal"):
+        _add_staged_in(value.primal, found)
+        _add_staged_in(value.tangent, found)
 
 
 @ends_calls
