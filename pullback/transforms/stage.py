@@ -146,14 +146,19 @@ def _alike(one: Array, other: Array) -> bool:
     return a[:64].tobytes() == b[:64].tobytes() and np.array_equal(a, b)
 
 
-def primal_after_all(outs: Any, made: Made | None) -> None:
-    """Take it back that the equations of a rule's results were made by the rule: they are the user's own values. A batch of
-    them was made by a rule of vmap's, during that one."""
+def primal_after_all(equations: Sequence[Equation], outs: Any, made: Made) -> None:
+    """Of the equations that a rule made, take it back of those that lead to the results that the rule made them: they are the
+    user's own values. A batch of them was made by a rule of vmap's, during that one."""
+    needed: set[Atom] = set()
     for out in outs if isinstance(outs, (tuple, list)) else (outs,):
         while out.__class__ is not Staged and isinstance(out, Tracer):
             out = getattr(out, "value", None) if hasattr(out, "value") else getattr(out, "primal", None)
-        if out.__class__ is Staged and out.equation is not None and made is not None:
-            out.equation.made = without(out.equation.made, made)
+        if out.__class__ is Staged:
+            needed.add(out.variable)
+    for equation in reversed(equations):
+        if not needed.isdisjoint(equation.outputs):
+            equation.made = without(equation.made, made)
+            needed.update(equation.inputs)
 
 
 def residual_before_tangents(equations: Sequence[Equation], made: Made, tangents: Sequence[Any]) -> None:

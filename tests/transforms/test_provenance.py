@@ -392,3 +392,35 @@ def test_what_devices_keep_for_the_backward_pass_is_packed_as_residuals() -> Non
     assert {one.role for one in forward if one.primitive.name == "reshape"} == {"residual"}
     assert {one.role for one in backward if one.primitive.name == "squeeze"} == {"residual"}
     assert {one.role for one in backward if one.primitive.name != "squeeze"} == {"cotangent"}
+
+
+@pb.custom_vjp
+def steep(x):
+    return pnp.exp(pnp.sin(x))
+
+
+steep.defvjp(
+    lambda x: ((value := pnp.exp(pnp.sin(x))), (value, pnp.cos(x))),
+    lambda kept, cotangent: (cotangent * kept[0] * kept[1],),
+)
+
+
+@pb.custom_jvp
+def steep_forward(x):
+    return pnp.exp(pnp.sin(x))
+
+
+steep_forward.defjvp(
+    lambda primals, tangents: (
+        (value := pnp.exp(pnp.sin(primals[0]))),
+        value * (pnp.cos(primals[0]) * tangents[0]),
+    )
+)
+
+
+@pytest.mark.parametrize("function", [steep, steep_forward])
+def test_all_that_leads_to_the_value_of_a_rule_is_the_users_own(function):
+    """The sine is needed for the value, the cosine for the derivative alone."""
+    for program in (pb.xpr(pb.grad(lambda x: function(x) * 2.0), 1.0), pb.xpr(pb.vmap(pb.grad(function)), X)):
+        found = {equation.primitive.name: equation.role for equation in program.equations if equation.role != "cotangent"}
+        assert found == {"sin": "primal", "exp": "primal", "cos": "residual"}
