@@ -292,7 +292,7 @@ class _Rows:
     def source(self, equation: Equation) -> Source | None:
         """The user's line; None where a transformation, called for the page, did something by itself."""
         by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
-        return None if by_itself else equation.source
+        return None if by_itself else self.page.lines.inside(equation.source)
 
     def rule(self, equation: Equation) -> int:
         """The rule by which an equation was made of one of the stage before, by its place on the page; -1 where that one was

@@ -499,6 +499,16 @@ def test_lines_that_no_result_needs_are_struck_out(show: Show) -> None:
 # ---- costs, graph, flame graph
 
 
+def test_lines_of_several_files_are_told_with_their_file(show: Show) -> None:
+    data = small()
+    for row in data["stages"][0]["rows"]:
+        row["file"] = "model.py"
+    browser = show(data, "#panes=source,costs")
+    assert browser.text(".pane[data-stage=costs] .words").startswith("model.py:5 costs most in “Vectorized”")
+    browser.click(browser.row("source", "found = ") + " .lineno")
+    assert "model.py:6: " in browser.text("#details")
+
+
 def test_costs_by_line(show: Show) -> None:
     browser = show(small(), "#panes=source,costs")
     assert [row.split()[0] for row in browser.texts(".pane[data-stage=costs] .row")] == ["5", "6", "7"]
