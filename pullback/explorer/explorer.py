@@ -314,13 +314,14 @@ def _compiled(page: PageData, stage: ProgramStage) -> None:
 
 
 def _lines_of(stages: Sequence[ProgramStage], page: PageData) -> list[Source]:
-    """The lines that equations of any stage come from; those that transformations add by themselves come from none."""
+    """The lines that equations of any stage come from; those that transformations add by themselves come from none. Where there
+    are no lines, as of a function that returns its argument, the one where it begins."""
     found: dict[Source | None, None] = {}
     for stage in stages:
         equations = [one for part in stage.parts for one in equations_of(part.program)]
         own = [one.source for one in equations if not (stage.of and page.lines.is_outside(one.source))]
         found |= dict.fromkeys(map(page.lines.inside, own))
-    return [source for source in found if source is not None]
+    return [source for source in (found or {page.lines.entry: None}) if source is not None]
 
 
 def equations_of(program: Program) -> Iterator[Equation]:

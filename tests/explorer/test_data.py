@@ -640,3 +640,12 @@ def test_sentences_leave_out_what_is_none(function, x, words):
     told = [sentence for stage in found.data["stages"] for sentence in stage.get("deltas", ())]
     assert any(sentence.startswith(words) for sentence in told)
     assert not any(re.search(r"(?<![\d.])0 (run|only|merged|times)|: 0 equations", sentence) for sentence in told)
+
+
+def unchanged(x):
+    return x
+
+
+def test_a_function_that_does_nothing_is_shown():
+    stages = stages_of(pb.explore(unchanged, X, compile=False))
+    assert [row["text"] for row in stages["source"]["rows"]] == ["def unchanged(x):", "    return x"]
