@@ -193,8 +193,8 @@ def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
 
 
 def _names_of(function: Callable[..., Any], plain: Any) -> list[str]:
-    """The names by which a function is found in the module of `plain`, the function inside it: its own, as `Model.loss`, if that
-    is this very function, and not one that it was made of; else any. Empty where there are none."""
+    """The names by which a function is found in the module of `plain`, the function inside it: its own, as `Model.loss`, if
+    that is this very function, and not one that it was made of; else any. Empty where there are none."""
     module = plain.__globals__
     own = plain.__qualname__.split(".")
     found = module.get(own[0])
