@@ -148,7 +148,8 @@ def _alike(one: Array, other: Array) -> bool:
 
 def primal_after_all(equations: Sequence[Equation], outs: Any, made: Made) -> None:
     """Of the equations that a rule made, take it back of those that lead to the results that the rule made them: they are the
-    user's own values. A batch of them was made by a rule of vmap's, during that one."""
+    user's own values. A batch of them was made by a rule of vmap's, during that one. So is an operation without results, which
+    has an effect, repeated by its own rule."""
     needed: set[Atom] = set()
     for out in outs if isinstance(outs, (tuple, list)) else (outs,):
         while out.__class__ is not Staged and isinstance(out, Tracer):
@@ -156,7 +157,7 @@ def primal_after_all(equations: Sequence[Equation], outs: Any, made: Made) -> No
         if out.__class__ is Staged:
             needed.add(out.variable)
     for equation in reversed(equations):
-        if not needed.isdisjoint(equation.outputs):
+        if not needed.isdisjoint(equation.outputs) or (not equation.outputs and equation.primitive is made.primitive):
             equation.made = without(equation.made, made)
             needed.update(equation.inputs)
 
@@ -188,7 +189,7 @@ def _add_staged_in(value: Any, found: set[Atom]) -> None:
         _add_staged_in(value.value, found)
     elif hasattr(value, "primal"):
         _add_staged_in(value.primal, found)
-        _add_staged_in(value.tangent, found)
+        _add_staged_in(getattr(value, "tangent", None), found)  # which a series has none of
 
 
 @ends_calls
