@@ -649,3 +649,14 @@ def unchanged(x):
 def test_a_function_that_does_nothing_is_shown():
     stages = stages_of(pb.explore(unchanged, X, compile=False))
     assert [row["text"] for row in stages["source"]["rows"]] == ["def unchanged(x):", "    return x"]
+
+
+def test_what_calls_the_explorer_is_no_heading():
+    """What a transformation does by itself is done where it is called: which is here, by the explorer."""
+
+    def looking(function):
+        return pb.explore(function, X, apply="jacfwd", compile=False)
+
+    rows = stages_of(looking(lambda x: pnp.sin(x) * x))["jacfwd"]["rows"]
+    last = [row for row in rows if "op" in row][-1]
+    assert "line" not in last and not [row["label"] for row in rows if row.get("head") == "scope"]
