@@ -439,7 +439,7 @@ def profile(
             cure = "Call it outside of transformations." if traced else "pb.cost takes types."
             raise LeafError(
                 f"profile runs the function, so it needs arrays, but argument {call_paths(fun, args, kwargs, trees)[i]} is"
-                f" {leaf}, {'a traced value' if traced else 'a type'}. {cure}"
+                f" {brief(leaf)}, {'a traced value' if traced else 'a type'}. {cure}"
             )
     jitted = fun if isinstance(fun, Jitted) else jit(fun)
     stage = jitted.trace(*args, **kwargs)

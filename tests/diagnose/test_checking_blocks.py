@@ -178,7 +178,7 @@ def test_a_leak_from_a_trace_inside_is_told_with_that_trace() -> None:
 
     keeping.defjvp(lambda primals, tangents: (keeping(*primals), tangents[0]))
     (message,) = told(called("jit", lambda x: keeping(x)), leaks="warn")
-    assert re.search(r"one of type f32\[\] of custom_jvp of \S+keeping \(\S+ in it, kept by a list\.", message)
+    assert re.search(r"one of type ~?f32\[\] of custom_jvp of \S+keeping \(\S+ in it, kept by a list\.", message)
 
 
 @pytest.mark.parametrize("transformed", [pb.value_and_grad, pb.hessian, pb.jacfwd, pb.jacrev])

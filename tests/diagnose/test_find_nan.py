@@ -492,7 +492,8 @@ def test_a_rule_that_is_a_function_of_the_library_has_the_line_of_what_it_is_app
         return z
 
     equations = pb.xpr(pb.grad(through, argnums=(0, 1)), 2.0, 3.0).equations
-    sources = [equation.source for equation in equations if equation.role == "cotangent"]
+    rule = [one for one in equations if one.role == "cotangent" and one.primitive.name != "convert_element_type"]
+    sources = [equation.source for equation in rule]  # without what grad does in the end, of no line of the function
     assert sources and {source and source.text for source in sources} == {"z = both(x, y)"}
 
 
