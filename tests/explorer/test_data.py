@@ -660,3 +660,18 @@ def test_what_calls_the_explorer_is_no_heading():
     rows = stages_of(looking(lambda x: pnp.sin(x) * x))["jacfwd"]["rows"]
     last = [row for row in rows if "op" in row][-1]
     assert "line" not in last and not [row["label"] for row in rows if row.get("head") == "scope"]
+
+
+@pytest.mark.parametrize("name", ["a-b", "grad-2", "costs", "profile", "source", "simplify"])
+def test_no_name_of_a_transformation_of_ones_own_is_that_of_another_pane(name):
+    """The page has panes of its own for costs and times, and the number of a stage stands behind a hyphen."""
+
+    def transformed(function):
+        return lambda *args: function(*args) * 2.0
+
+    transformed.__name__ = name
+    found = pb.explore(layered, W, X, apply=[transformed, transformed, "grad"], compile=False)
+    check_page(found.data)
+    own = found.data["stages"][2:4]
+    assert [stage["name"] for stage in own] == [name, name] and not {"costs", "profile", "grad-2"} & {one["id"] for one in own}
+    assert all("equations, where there were" in stage["deltas"][0] for stage in own)
