@@ -118,7 +118,7 @@ _STAGE = {
 _BACKEND = _all(_is_amount, "flops", "bytes", "temp", "peak")
 _ROW = {
     "id": _is_count,
-    **_all(_is_text, "op", "arg", "text", "label", "note", "shard"),
+    **_all(_is_text, "op", "arg", "text", "label", "note", "shard", "file"),
     "head": _one_of(*HEADS),
     "role": _one_of(*ROLES),
     **_all(_list_of(_is_atom), "in", "ret"),

@@ -45,6 +45,8 @@ def _more(made: dict[str, Any], before: dict[str, Any]) -> str:
     """How the FLOPs changed: `3.1 times the FLOPs`."""
     if made["flops"] == before["flops"]:
         return "as many FLOPs"
+    if not made["flops"]:
+        return "no FLOPs"
     if not before["flops"]:
         return f"{made['flops']:,.0f} FLOPs, where there were none"
     ratio = made["flops"] / before["flops"]
@@ -66,7 +68,8 @@ def _added(rows: list[Row], before: dict[str, Any]) -> Counter[str]:
 def _forward(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
     new = _added(rows, before)
     needed = f", and {new['residual']:,} that they need" if new["residual"] else ""
-    return [f"A tangent beside each value that moves: {counted(new['tangent'], 'equation')}{needed}; {_more(made, before)}."]
+    many = counted(new["tangent"], "equation") if new["tangent"] else "no equations"
+    return [f"A tangent beside each value that moves: {many}{needed}; {_more(made, before)}."]
 
 
 def _linearized(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before: dict[str, Any]) -> list[str]:
@@ -87,8 +90,11 @@ def _gradient(stage: ProgramStage, made: dict[str, Any], rows: list[Row], before
     added = new["cotangent"] + new["residual"]
     left = sum([row["role"] != "dead" for row in before["rows"] if "op" in row]) - (len(rows) - added)
     serves = "serves" if new["residual"] == 1 else "serve"
-    parts = f": {new['cotangent']} run backward, {new['residual']} only {serves} these" if added else ""
-    told = [f"grad added {counted(added, 'equation')}{parts}; {_more(made, before)}."]
+    runs = "runs" if new["cotangent"] == 1 else "run"
+    parts = [f"{new['cotangent']:,} {runs} backward"] if new["cotangent"] else []
+    parts += [f"{new['residual']:,} only {serves} these"] if new["residual"] else []
+    what = f"{counted(added, 'equation')}: {', '.join(parts)}" if added else "no equations"
+    told = [f"grad added {what}; {_more(made, before)}."]
     if stage.flat:
         told.append(
             f"The gradient is zero with respect to {_arguments(stage.flat)}: nothing that has a derivative leads from there to"

@@ -23,6 +23,7 @@ from pullback.core.lazy import lazy_module
 from pullback.core.source import Source, api_boundary, name_of, running_source
 from pullback.core.trees import kind_of
 from pullback.explorer.deltas import describe_stage
+from pullback.explorer.lines import start_of
 from pullback.explorer.listing import LEGEND, STYLES, listing, summary
 from pullback.explorer.page import page_html
 from pullback.explorer.page_data import PageData
@@ -98,12 +99,16 @@ class Explorer:
             True
         """
         there = pathlib.Path(path)
-        partial = there.with_name(f"{there.name}.partial")
+        partial = there.parent / f"{there.name}.partial"
         try:
             partial.write_text(self.html, encoding="utf-8")
             partial.replace(there)
-        finally:
-            partial.unlink(missing_ok=True)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            if isinstance(error, OSError):
+                error.filename, error.filename2 = str(there), None  # the file that was asked for
+            raise
         return there
 
     def to_json(self) -> str:
@@ -236,7 +241,7 @@ def explore(
     call = f"jit({name})" if isinstance(fun, Jitted) else name
     for one in transformations(apply):
         call = f"{one.name}({call})"
-    page = PageData(title or name, call, running_source())
+    page = PageData(title or name, call, running_source(), start_of(fun))
     stages = program_stages(fun, args, kwargs, apply)
     page.add_source(_lines_of(stages, page))
     alive = {one.id for one in equations_of(drop_dead_code(stages[0].program))}
@@ -309,12 +314,14 @@ def _compiled(page: PageData, stage: ProgramStage) -> None:
 
 
 def _lines_of(stages: Sequence[ProgramStage], page: PageData) -> list[Source]:
-    """The lines that equations of any stage come from; those that transformations add by themselves come from none."""
+    """The lines that equations of any stage come from; those that transformations add by themselves come from none. Where there
+    are no lines, as of a function that returns its argument, the one where it begins."""
     found: dict[Source | None, None] = {}
     for stage in stages:
         equations = [one for part in stage.parts for one in equations_of(part.program)]
-        found |= dict.fromkeys([one.source for one in equations if not (stage.of and page.lines.is_outside(one.source))])
-    return [source for source in found if source is not None]
+        own = [one.source for one in equations if not (stage.of and page.lines.is_outside(one.source))]
+        found |= dict.fromkeys(map(page.lines.inside, own))
+    return [source for source in (found or {page.lines.entry: None}) if source is not None]
 
 
 def equations_of(program: Program) -> Iterator[Equation]:

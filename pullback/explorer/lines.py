@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any
 
-from pullback.core.source import CodeSource, Source, shown_file
+from pullback.core.source import CodeSource, Source, innermost, is_ours, shown_file
 
 AROUND = 2  # lines that are shown on each side of one that is in no function
 
@@ -17,16 +18,16 @@ class SourceLines:
 
     Attributes:
         title: the file, or the number of files. outside: the call of `pb.explore`, by which what the transformations do by
-            themselves is reached: nothing of the function is there.
+            themselves is reached: nothing of the function is there. entry: where the function begins, if it is the user's.
     """
 
-    def __init__(self, outside: CodeSource | None = None) -> None:
+    def __init__(self, outside: CodeSource | None = None, entry: CodeSource | None = None) -> None:
         self.title = ""
-        self.outside = outside
+        self.outside, self.entry = outside, entry
         self.places: dict[tuple[str, int], int] = {}  # the row of a line of a file
 
     def read(self, sources: Sequence[Source], new: Callable[..., dict[str, Any]]) -> list[dict[str, Any]]:
-        """The rows for the functions that hold lines, and for those that called them, file by file."""
+        """The rows for the functions that hold lines, and those that called them, file by file, the function's own first."""
         used: dict[str, set[int]] = {}
         for source in sources:
             for one in chain(source):
@@ -34,13 +35,15 @@ class SourceLines:
         told = {(one.file, one.line): one.text for source in sources for one in chain(source)}
         self.title = shown_file(next(iter(used))) if len(used) == 1 else f"{len(used)} files" if used else ""
         rows: list[dict[str, Any]] = []
-        for file, lines in used.items():
+        for file in sorted(used, key=lambda file: self.entry is None or file != self.entry.file):
+            lines = used[file]
             linecache.checkcache(file)  # it may have been saved since, or another one has its name now
             text = linecache.getlines(file)
             if rows:
                 rows.append(new(text=""))
             if len(used) > 1:
                 rows.append(new(text=f"# {shown_file(file)}"))
+            named = {"file": shown_file(file)} if len(used) > 1 else {}
             if not text:  # typed in, or made by exec: what is known of it are the lines themselves
                 blocks: list[list[tuple[int, str]]] = [
                     [(line, told[file, line] or f"line {line} of {shown_file(file)}")] for line in sorted(lines)
@@ -50,7 +53,7 @@ class SourceLines:
             for i, block in enumerate(blocks):
                 rows += [new(text="")] if i else []
                 for number, line in block:
-                    row = new(text=line, line=number)
+                    row = new(text=line, line=number, **named)
                     self.places[file, number] = row["id"]
                     rows.append(row)
         return rows
@@ -66,12 +69,23 @@ class SourceLines:
             return False
         return source.code is outside.code and source.instruction == outside.instruction
 
+    def inside(self, source: Source | None) -> Source | None:
+        """A line; in place of the call of `pb.explore`, as of a function that is jitted, the one where the function begins."""
+        return self.entry or source if self.is_outside(source) else source
+
     def callers(self, source: Source | None) -> list[int]:
         """The ids of the rows of a line and of the calls that led to it, the innermost first, each once."""
         if source is None:
             return []
         found = [self.row_of(one) for one in chain(source)]
         return list(dict.fromkeys([id for id in found if id is not None]))
+
+
+def start_of(function: Callable[..., Any]) -> CodeSource | None:
+    """Where a function of the user's begins; None of one that is not written in Python, or is ours."""
+    inner = innermost(function)
+    code = getattr(inner, "__code__", None) or getattr(type(inner).__call__, "__code__", None)
+    return CodeSource(code, 0) if isinstance(code, CodeType) and not is_ours(code.co_filename) else None
 
 
 def chain(source: Source) -> Iterator[Source]:

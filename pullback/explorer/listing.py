@@ -52,9 +52,8 @@ def summary(data: Mapping[str, Any]) -> list[Spans]:
 
 def listing(data: Mapping[str, Any], stages: Iterable[str]) -> Iterator[Spans]:
     """Stages as lines: a mark for the role, names, types with the sizes of batch axes in their colour, operations, lines."""
-    numbers = {
-        row["id"]: row["line"] for one in data["stages"] if one["kind"] == "source" for row in one["rows"] if "line" in row
-    }
+    lines = [row for one in data["stages"] if one["kind"] == "source" for row in one["rows"] if "line" in row]
+    places = {row["id"]: f"{row['file']}:{row['line']}" if "file" in row else f"line {row['line']}" for row in lines}
     shown = {stage["id"]: stage for stage in data["stages"]}
     for id in stages:
         stage = shown[id]
@@ -65,13 +64,13 @@ def listing(data: Mapping[str, Any], stages: Iterable[str]) -> Iterator[Spans]:
             for row in stage["rows"]:
                 yield [(f"{row.get('line', ''):>5}  ", "soft"), (row["text"], "")]
         else:
-            yield from _Stage(stage, numbers).lines()
+            yield from _Stage(stage, places).lines()
         yield []
 
 
 class _Stage:
-    def __init__(self, stage: Mapping[str, Any], numbers: Mapping[int, int]) -> None:
-        self.stage, self.numbers = stage, numbers
+    def __init__(self, stage: Mapping[str, Any], places: Mapping[int, str]) -> None:
+        self.stage, self.places = stage, places
         self.variables = stage.get("vars", ())
 
     def lines(self) -> Iterator[Spans]:
@@ -120,8 +119,8 @@ class _Stage:
         spans.append(("".join([f" {self.atom(atom)}" for atom in row["in"]]), ""))
         if "trips" in row:
             spans.append((f"  {counted(row['trips'], 'step')}", "soft"))
-        if row.get("line") in self.numbers:
-            spans.append((f"  # line {self.numbers[row['line']]}", "soft"))
+        if row.get("line") in self.places:
+            spans.append((f"  # {self.places[row['line']]}", "soft"))
         return spans
 
     def declared(self, row: Mapping[str, Any]) -> Spans:

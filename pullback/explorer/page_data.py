@@ -33,12 +33,12 @@ class PageData:
             their axes were known.
     """
 
-    def __init__(self, title: str, call: str, outside: CodeSource | None = None) -> None:
+    def __init__(self, title: str, call: str, outside: CodeSource | None = None, entry: CodeSource | None = None) -> None:
         self.data: dict[str, Any] = {"format": "pullback.explorer", "version": VERSION, "title": title, "call": call}
         self.data |= {"file": "", "rules": [], "stages": []}
         self.rows: dict[str, dict[int, list[Row]]] = {}
         self.axes: dict[Variable, frozenset[int]] = {}
-        self.lines = SourceLines(outside)
+        self.lines = SourceLines(outside, entry)
         self._next = itertools.count(1).__next__
         self.children: dict[str, dict[int, list[Row]]] = {}  # of stages, by the ids of the rows before
         self.rule_numbers: dict[tuple[str, str], int] = {}

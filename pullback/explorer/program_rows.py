@@ -152,7 +152,7 @@ class _Rows:
         units = []
         for place, equation in enumerate(program.equations):
             made = self.equation(equation, names, inside, inside.held + held[place])
-            scope = scope_of(equation.source)
+            scope = scope_of(self.source(equation))
             if scope[: len(inside.scope)] == inside.scope:
                 scope = scope[len(inside.scope) :]
             units.append(Unit(scope, self.token(made), made))
@@ -258,7 +258,7 @@ class _Rows:
                 row["trips"] = run.steps
             often = 0 if run is None else (1 if run.steps is None else run.steps) * run.at_once
             counted = inside.counted and (run is None or run.steps is not None)
-            scope = (*inside.scope, *scope_of(equation.source)[len(inside.scope) :])
+            scope = (*inside.scope, *scope_of(self.source(equation))[len(inside.scope) :])
             within = Inside(often * inside.times, counted, held, inside.around, scope, row)
             own = self.program(body, within)
             if len(flat) > 1:
@@ -292,7 +292,7 @@ class _Rows:
     def source(self, equation: Equation) -> Source | None:
         """The user's line; None where a transformation, called for the page, did something by itself."""
         by_itself = self.before is not None and equation.origin is None and self.page.lines.is_outside(equation.source)
-        return None if by_itself else equation.source
+        return None if by_itself else self.page.lines.inside(equation.source)
 
     def rule(self, equation: Equation) -> int:
         """The rule by which an equation was made of one of the stage before, by its place on the page; -1 where that one was

@@ -34,7 +34,8 @@ NAMES = {
     "checkpoint": "Checkpointed",
     "jit": "Jitted",
 }
-RESERVED = frozenset([*NAMES, "source", "base", "linearize", "simplify", "stablehlo", "optimized"])  # ids of stages of ours
+# The ids of our own stages, and of what the page makes of them.
+RESERVED = frozenset([*NAMES, "source", "base", "linearize", "simplify", "stablehlo", "optimized", "costs", "profile"])
 
 
 class Part(NamedTuple):
@@ -128,7 +129,8 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
         if one.kind == "vmap" and (batch := one.options.get("axis_size")) is None:
             batch = _batch_size(before.types, made.types)
         by = str(one) if batch is None else f"{one}, {batch} at a time"
-        own = f"own_{one.name}" if one.name in RESERVED else one.name  # whose name says nothing of what it does
+        own = one.name.replace("-", "_")  # behind a hyphen stands which one of the name it is
+        own = f"own_{own}" if own in RESERVED else own  # whose name says nothing of what it does
         id, name = _new_id(one.kind or own, found), NAMES.get(one.kind, one.name)
         part = Part(drop_dead_code(made.traced.program), made.paths)
         flat = found[-1].flat if through else ()

@@ -98,8 +98,9 @@ def _add_optimized(page: PageData, text: str, origins: dict[int, Row]) -> dict[s
     stage["count"] = len(steps)
     merged = sum([len(row.get("from", ())) > 1 for row in steps])
     unknown = sum(["from" not in row for row in steps])
-    told = f"{counted(len(steps), 'step')}; {merged} merged from several equations"
-    stage["deltas"] = [f"{told}, {unknown} that XLA does not tell the origin of." if unknown else f"{told}."]
+    told = [f"{merged:,} merged from several equations"] if merged else []
+    told += [f"{unknown:,} that XLA does not tell the origin of"] if unknown else []
+    stage["deltas"] = [counted(len(steps), "step") + (f"; {', '.join(told)}." if told else ".")]
     return stage
 
 

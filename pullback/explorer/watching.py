@@ -162,16 +162,17 @@ def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
     """The file of a function, and what gives the function as it stands there now: the first time, the function itself.
 
     Raises:
-        ValueError: it is not a function of a file, under a name by which it could be found there again.
+        ValueError: it has no name at the top of a file, by which it could be found there again.
     """
     plain = innermost(function)
     code = getattr(plain, "__code__", None)
     file = "" if code is None else code.co_filename
-    names = plain.__qualname__.split(".") if code is not None else []
-    if not os.path.isfile(file) or any([name.startswith("<") for name in names]):
+    names = _names_of(function, plain) if os.path.isfile(file) else []
+    if not names:
         raise ValueError(
-            f"explore(watch=True) looks for the function in its file again, so it must be defined at the top of one, by def;"
-            f" {describe(function)} is not. Move it there, or make the page anew yourself."
+            "explore(watch=True) looks for the function in its file again, so it must have a name at the top of one, but what"
+            f" was given, {describe(function)} or something made of it, has none there. Give it one, or pass the function of"
+            " the file itself, and what is to be made of it as apply=."
         )
     seen: list[Any] = []
 
@@ -184,11 +185,22 @@ def reloaded(function: Callable[..., Any]) -> tuple[str, Callable[[], Any]]:
         found: Any = _run_again(file, plain.__globals__.get("__package__"))
         for name in names:
             if not hasattr(found, name):
-                raise AttributeError(f"{file} has no {plain.__qualname__} now. Give it that name again, or watch another one.")
+                raise AttributeError(f"{file} has no {'.'.join(names)} now. Give it that name again, or watch another one.")
             found = getattr(found, name)
         return found
 
     return file, load
+
+
+def _names_of(function: Callable[..., Any], plain: Any) -> list[str]:
+    """The names by which a function is found in the module of `plain`, the function inside it: its own, as `Model.loss`, if
+    that is this very function, and not one that it was made of; else any. Empty where there are none."""
+    module = plain.__globals__
+    own = plain.__qualname__.split(".")
+    found = module.get(own[0])
+    for name in own[1:]:
+        found = getattr(found, name, None)
+    return own if found == function else next(([name] for name, value in module.items() if value is function), [])
 
 
 def _run_again(file: str, package: str | None) -> ModuleType:

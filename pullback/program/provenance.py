@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from pullback.core.context import setting
 from pullback.core.primitive import Primitive
 from pullback.core.source import Source, passing_source, rule_call, rule_called_at, rule_source, user_source
 from pullback.core.tracing import Trace, innermost_staging
@@ -30,21 +29,31 @@ Place = Equation | Source | OwnLine | None
 
 
 class OwnRule:
-    """A rule of the user's own is at work: what is recorded meanwhile is attributed to its lines.
+    """A rule of the user's own is at work, in a block with this: what is recorded there is attributed to its lines.
 
     Attributes:
         recording: the trace that records. applied_to: what it would be attributed to otherwise, the operation.
-        equation: that one, if it is an equation. scopes: those of the operation. around: how many there were around the rule.
+        source, equation: the line of that, and that itself, if it is an equation. scopes: the operation's. around: how many
+            there were around the rule. before, called_before: what the block replaces.
     """
 
-    __slots__ = ("applied_to", "around", "equation", "recording", "scopes")
+    __slots__ = ("applied_to", "around", "before", "called_before", "equation", "recording", "scopes", "source")
 
     def __init__(self, recording: Recorder, applied_to: Place) -> None:
-        source, self.equation = placed(applied_to)
+        self.source, self.equation = placed(applied_to)
         self.recording = recording
         self.applied_to = applied_to
-        self.scopes = () if source is None else source.scope
+        self.scopes = () if self.source is None else self.source.scope
         self.around = len(recording.scope)
+        self.before = recording.attributed
+
+    def __enter__(self) -> None:
+        self.recording.attributed = self
+        self.called_before = rule_called_at.set(rule_call(self.source))
+
+    def __exit__(self, *raised: object) -> None:
+        rule_called_at.reset(self.called_before)
+        self.recording.attributed = self.before
 
     def here(self) -> Place:
         """The line of the rule that is running; where it is none of the user's, the operation."""
@@ -128,10 +137,10 @@ def here() -> Place:
     now = recorder()
     if now is None:
         return passing_source(2)
-    at: Attribution = now.attributed
+    at = now.attributed
     if at is None:
         return user_source(2, now.scope)
-    return at.here() if isinstance(at, OwnRule) else at
+    return at.here() if at.__class__ is OwnRule else at
 
 
 def placed(attribution: Attribution) -> tuple[Source | None, Equation | None]:
@@ -147,21 +156,10 @@ def source_of(attribution: Attribution) -> Source | None:
     return placed(attribution)[0]
 
 
-@contextmanager
-def own_rule() -> Iterator[None]:
+def own_rule() -> AbstractContextManager[None]:
     """In this block, a rule of the user's own runs, applied to the operation at hand: what it does has its lines."""
     recording = recorder()
-    if recording is None:
-        yield
-        return
-    before = recording.attributed
-    rule = OwnRule(recording, here())
-    recording.attributed = rule
-    try:
-        with setting(rule_called_at, rule_call(source_of(rule.applied_to))):
-            yield
-    finally:
-        recording.attributed = before
+    return nullcontext() if recording is None else OwnRule(recording, here())
 
 
 _ROLES = {"primal": "{}", "tangent": "jvp({})", "residual": "jvp({})", "cotangent": "transpose(jvp({}))"}

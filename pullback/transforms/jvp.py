@@ -62,15 +62,16 @@ class JvpTrace(Trace):
             return rule()
         before = recording.enter(self.transformation, name, role, primitive)
         made = recording.made
-        start = len(recording.equations) if isinstance(recording, StagingTrace) else 0
+        equations = recording.equations if isinstance(recording, StagingTrace) else []
+        start = len(equations)
         try:
             returned = rule()
         finally:
             recording.made = before
         if name in ("jvp", "linearize") and isinstance(returned, tuple) and len(returned) == 2:
-            primal_after_all(returned[0], made)
-        if role == "tangent" and tangents and isinstance(recording, StagingTrace):
-            residual_before_tangents(recording, start, made, tangents)
+            primal_after_all(equations[start:], returned[0], made)
+        if role == "tangent" and tangents:
+            residual_before_tangents(equations[start:], made, tangents)
         return returned
 
     def split(self, value: Any) -> tuple[Any, Any]:

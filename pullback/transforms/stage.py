@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pullback.core.errors import RefError
 from pullback.core.leaks import note
 from pullback.core.primitive import Primitive
 from pullback.core.refs import Ref
-from pullback.core.source import Source, ends_calls, forget_callers, user_source
+from pullback.core.source import CodeSource, Source, ends_calls, forget_callers, user_source
 from pullback.core.tracing import Tracer, escaped, staging
 from pullback.core.types import ArrayType
 from pullback.program.equation import Made, variable_of
@@ -118,6 +118,8 @@ class StagingTrace(Recorder):
         source: Source | None
         if origin is None:
             source = user_source(3, self.scope)  # above `process` and `bind`
+        elif origin.__class__ is CodeSource:
+            source, origin = origin, None
         elif origin.__class__ is Equation:
             source = origin.source
         else:
@@ -144,37 +146,50 @@ def _alike(one: Array, other: Array) -> bool:
     return a[:64].tobytes() == b[:64].tobytes() and np.array_equal(a, b)
 
 
-def primal_after_all(outs: Any, made: Made | None) -> None:
-    """Take it back that the equations of a rule's results were made by the rule: they are the user's own values. A batch of
-    them was made by a rule of vmap's, during that one."""
+def primal_after_all(equations: Sequence[Equation], outs: Any, made: Made) -> None:
+    """Of the equations that a rule made, take it back of those that lead to the results that the rule made them: they are the
+    user's own values. A batch of them was made by a rule of vmap's, during that one. So is an operation without results, which
+    has an effect, repeated by its own rule."""
+    needed: set[Atom] = set()
     for out in outs if isinstance(outs, (tuple, list)) else (outs,):
         while out.__class__ is not Staged and isinstance(out, Tracer):
             out = getattr(out, "value", None) if hasattr(out, "value") else getattr(out, "primal", None)
-        if out.__class__ is Staged and out.equation is not None and made is not None:
-            out.equation.made = without(out.equation.made, made)
+        if out.__class__ is Staged:
+            needed.add(out.variable)
+    for equation in reversed(equations):
+        if not needed.isdisjoint(equation.outputs) or (not equation.outputs and equation.primitive is made.primitive):
+            equation.made = without(equation.made, made)
+            needed.update(equation.inputs)
 
 
-def residual_before_tangents(trace: StagingTrace, start: int, made: Made, tangents: Sequence[Any]) -> None:
-    """Of the equations since number `start` that a rule made of values and tangents, those that depend on no tangent are what
-    the tangents need."""
-    reached: set[Atom] = {variable for tangent in tangents for variable in _staged_in(tangent)}
-    for equation in trace.equations[start:]:
-        flags = tuple([int(atom in reached) for atom in equation.inputs])
-        if any(flags):
-            depends = equation.primitive.depends
-            outs = (1,) * len(equation.outputs) if depends is None else depends(flags, **equation.params)
-            reached.update([out for out, flag in zip(equation.outputs, outs, strict=True) if flag])
-        if reached.isdisjoint(equation.outputs):
+def residual_before_tangents(equations: Sequence[Equation], made: Made, tangents: Sequence[Any]) -> None:
+    """Of the equations that a rule made of values and tangents, those that depend on no tangent are what the tangents need."""
+    reached: set[Atom] = set()
+    for tangent in tangents:
+        _add_staged_in(tangent, reached)
+    for equation in equations:
+        if reached.isdisjoint(equation.inputs):
             equation.made = in_role(equation.made, made, "residual")
+        elif equation.primitive.depends is None:
+            reached.update(equation.outputs)
+        else:
+            flags = tuple([int(atom in reached) for atom in equation.inputs])
+            depends = equation.primitive.depends(flags, **equation.params)
+            found = [out for out, flag in zip(equation.outputs, depends, strict=True) if flag]
+            reached.update(found)
+            if not found:
+                equation.made = in_role(equation.made, made, "residual")
 
 
-def _staged_in(value: Any) -> Iterator[Variable]:
-    """The variables that a value, a batch or a dual number stands for."""
+def _add_staged_in(value: Any, found: set[Atom]) -> None:
+    """Add the variables that a value, a batch or a dual number stands for."""
     if value.__class__ is Staged:
-        yield value.variable
-    elif isinstance(value, Tracer):
-        for part in ("value", "primal", "tangent"):
-            yield from _staged_in(getattr(value, part, None))
+        found.add(value.variable)
+    elif hasattr(value, "value"):
+        _add_staged_in(value.value, found)
+    elif hasattr(value, "primal"):
+        _add_staged_in(value.primal, found)
+        _add_staged_in(getattr(value, "tangent", None), found)  # which a series has none of
 
 
 @ends_calls

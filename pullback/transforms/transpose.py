@@ -287,10 +287,14 @@ class Tape(Trace):
         types = self.types
         found: list[Any] = [None] * len(types)
         said_zero: set[int] = set()  # by rules: those before them that are told of zeros are asked all the same
+        ones_from: dict[int, Any] = {}  # what cotangents that are ONES came from, by index: to that, real ones are attributed
 
         def accumulate(index: int, cotangent: Any) -> None:
             type, before = types[index], found[index]
-            if cotangent is not ONES and cotangent.type is not type and cotangent.type.shape != type.shape:
+            if cotangent is ONES:
+                if recording is not None:
+                    ones_from[index] = recording.attributed, recording.made
+            elif cotangent.type is not type and cotangent.type.shape != type.shape:
                 # a 0-d operand of an elementwise operation was repeated
                 cotangent = reduce_sum(cotangent, axes=tuple(range(cotangent.type.ndim)))
             found[index] = cotangent if before is None else add(real_ones(before, type), real_ones(cotangent, type))
@@ -325,7 +329,13 @@ class Tape(Trace):
                         accumulate(index, term)
                 else:
                     self._backward_apply(step, found, said_zero, accumulate)  # type: ignore[arg-type]
-        return [ZERO if (x := found[index]) is None else real_ones(x, types[index]) for index in inputs]
+            returned = []
+            for index in inputs:
+                cotangent = found[index]
+                if cotangent is ONES and recording is not None:
+                    recording.attributed, recording.made = ones_from[index]
+                returned.append(ZERO if cotangent is None else real_ones(cotangent, types[index]))
+        return returned
 
     def _backward_apply(
         self, step: Apply, found: list[Any], said_zero: set[int], accumulate: Callable[[int, Any], None]

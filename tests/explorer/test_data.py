@@ -147,7 +147,7 @@ BATCHES: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
         "2.0 times the FLOPs for 2 batch",
     ),
     "elements without numbers": (lambda x: x * 2.0, (np.ones((5, 0), "float32"),), "vmap", "As many FLOPs for 5 batch"),
-    "no elements": (lambda x: x * 2.0, (np.ones((0, 3), "float32"),), "vmap", "0 times the FLOPs for 0 batch"),
+    "no elements": (lambda x: x * 2.0, (np.ones((0, 3), "float32"),), "vmap", "No FLOPs for 0 batch elements"),
     "a size that is given": (
         lambda x: x * 2.0,
         (X,),
@@ -438,12 +438,12 @@ def test_the_sentences_on_a_gradient_add_up(name):
         return int(match[1]) if match else 0
 
     added = int(re.search(r"added (\d+)", told)[1])  # type: ignore[index]
-    assert added == number("run backward") + number("only serve")
+    assert added == number("runs? backward") + number("only serve")
     left = number("equations? of the forward pass (is|are) not needed")
     again = number("equations? of the forward pass (is|are) repeated")
     assert stages["base"]["count"] - left + again + added == stages["grad"]["count"]
     roles = [equation.role for equation in equations_of(found.programs["grad"])]
-    assert (roles.count("cotangent"), roles.count("residual")) == (number("run backward"), number("only serve"))
+    assert (roles.count("cotangent"), roles.count("residual")) == (number("runs? backward"), number("only serve"))
 
 
 @pytest.mark.parametrize("name", COUNTED)
@@ -584,3 +584,106 @@ def test_plumbing_stays_what_it_is_in_later_stages():
     found = pb.explore(lambda x: pnp.sin(x), batch, apply="vmap(in_axes=1),vmap(in_axes=0)", compile=False)
     for id in ("vmap", "vmap-2", "simplify"):
         assert [row["role"] for row in equations_in(stages_of(found)[id])] == ["batch", "primal"], id
+
+
+@pb.jit
+def jitted(x):
+    return pnp.sum(pnp.sin(x))
+
+
+class Weighted:
+    def __call__(self, x):
+        return pnp.sum(pnp.sin(x))
+
+
+WHOLE = [("a jitted function", jitted, "@pb.jit"), ("a jitted object", pb.jit(Weighted()), "def __call__(self, x):")]
+
+
+@pytest.mark.parametrize(("function", "begins"), [case[1:] for case in WHOLE], ids=[case[0] for case in WHOLE])
+def test_the_call_of_a_jitted_function_is_where_that_begins(function, begins):
+    """Not where `pb.explore` is called, which is no part of it."""
+    found = pb.explore(function, X, apply="grad", compile=False)
+    check_page(found.data)
+    stages = stages_of(found)
+    rows = stages["source"]["rows"]
+    assert rows[0]["text"].strip() == begins and not any("pb.explore" in row["text"] for row in rows)
+    for stage in ("base", "linearize", "grad"):
+        calls = [row for row in equations_in(stages[stage]) if row["op"] == "call"]
+        assert calls and {row["line"] for row in calls} == {rows[0]["id"]}
+    assert [id for id, _ in equations_in(stages["base"])[0]["from"]] == [rows[0]["id"]]
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    """A function that begins with what one of another file does."""
+    names: dict[str, Any] = {"pnp": pnp}
+    for file, text in {
+        "helpers.py": "# helps\ndef helper(x):\n    return x @ x\n",
+        "model.py": "def loss(x):\n    y = helper(x)\n    return pnp.sum(y * 2.0)\n",
+    }.items():
+        (tmp_path / file).write_text(text)
+        exec(compile(text, tmp_path / file, "exec"), names)
+    return names["loss"]
+
+
+def test_of_several_files_the_functions_own_is_first_and_lines_are_told_with_their_file(two_files, capsys):
+    found = pb.explore(two_files, W, compile=False)
+    check_page(found.data)
+    rows = stages_of(found)["source"]["rows"]
+    assert [(row["file"], row["line"]) for row in rows if "line" in row] == [
+        *[("model.py", line) for line in (1, 2, 3)],
+        *[("helpers.py", line) for line in (2, 3)],
+    ]
+    assert [row["text"] for row in rows if row["text"].startswith("#")] == ["# model.py", "# helpers.py"]
+    found.show("base")
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.partition("  # ")[2] for line in lines if " = " in line} == {"helpers.py:3", "model.py:3"}
+
+
+SENTENCES = [
+    ("a sum of doubles", lambda x: pnp.sum(x * 2.0), X, "grad added 1 equation: 1 runs backward; no FLOPs."),
+    ("nothing", lambda x: x, 1.0, "grad added no equations;"),
+]
+
+
+@pytest.mark.parametrize(("function", "x", "words"), [case[1:] for case in SENTENCES], ids=[case[0] for case in SENTENCES])
+def test_sentences_leave_out_what_is_none(function, x, words):
+    found = pb.explore(function, x, apply="grad")
+    told = [sentence for stage in found.data["stages"] for sentence in stage.get("deltas", ())]
+    assert any(sentence.startswith(words) for sentence in told)
+    assert not any(re.search(r"(?<![\d.])0 (run|only|merged|times)|: 0 equations", sentence) for sentence in told)
+
+
+def unchanged(x):
+    return x
+
+
+def test_a_function_that_does_nothing_is_shown():
+    stages = stages_of(pb.explore(unchanged, X, compile=False))
+    assert [row["text"] for row in stages["source"]["rows"]] == ["def unchanged(x):", "    return x"]
+
+
+def test_what_calls_the_explorer_is_no_heading():
+    """What a transformation does by itself is done where it is called: which is here, by the explorer."""
+
+    def looking(function):
+        return pb.explore(function, X, apply="jacfwd", compile=False)
+
+    rows = stages_of(looking(lambda x: pnp.sin(x) * x))["jacfwd"]["rows"]
+    last = [row for row in rows if "op" in row][-1]
+    assert "line" not in last and not [row["label"] for row in rows if row.get("head") == "scope"]
+
+
+@pytest.mark.parametrize("name", ["a-b", "grad-2", "costs", "profile", "source", "simplify"])
+def test_no_name_of_a_transformation_of_ones_own_is_that_of_another_pane(name):
+    """The page has panes of its own for costs and times, and the number of a stage stands behind a hyphen."""
+
+    def transformed(function):
+        return lambda *args: function(*args) * 2.0
+
+    transformed.__name__ = name
+    found = pb.explore(layered, W, X, apply=[transformed, transformed, "grad"], compile=False)
+    check_page(found.data)
+    own = found.data["stages"][2:4]
+    assert [stage["name"] for stage in own] == [name, name] and not {"costs", "profile", "grad-2"} & {one["id"] for one in own}
+    assert all("equations, where there were" in stage["deltas"][0] for stage in own)

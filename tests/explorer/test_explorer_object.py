@@ -73,3 +73,16 @@ def test_a_page_is_opened_from_a_file_that_is_called_after_it(
     path = pb.explore(lambda x: x * 2.0, X, compile=False, title=title).open()
     assert path == Path(f"explore-{name}.html") and path.exists()
     assert opened == [path.resolve().as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [("absent/page.html", FileNotFoundError), ("file/page.html", NotADirectoryError), ("", IsADirectoryError)],
+)
+def test_a_file_that_cannot_be_written_is_called_by_its_own_name(tmp_path: Path, path: str, error: type[OSError]) -> None:
+    (tmp_path / "file").write_text("")
+    found = pb.explore(layered, W, X, compile=False)
+    with pytest.raises(error) as raised:
+        found.save(tmp_path / path)
+    assert raised.value.filename == str(tmp_path / path) and raised.value.filename2 is None
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]

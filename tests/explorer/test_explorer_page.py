@@ -499,6 +499,28 @@ def test_lines_that_no_result_needs_are_struck_out(show: Show) -> None:
 # ---- costs, graph, flame graph
 
 
+def test_lines_of_several_files_are_told_with_their_file(show: Show) -> None:
+    data = small()
+    for row in data["stages"][0]["rows"]:
+        row["file"] = "model.py"
+    browser = show(data, "#panes=source,costs")
+    assert browser.text(".pane[data-stage=costs] .words").startswith("model.py:5 costs most in “Vectorized”")
+    browser.click(browser.row("source", "found = ") + " .lineno")
+    assert "model.py:6: " in browser.text("#details")
+
+
+def test_a_line_that_costs_in_an_earlier_stage_alone_is_listed(show: Show) -> None:
+    data = small()
+    for stage in data["stages"]:
+        if stage["id"] in ("grad", "vmap"):
+            for row in stage["rows"]:
+                if row.get("line") == 107:
+                    del row["line"]
+    browser = show(data, "#panes=costs")
+    assert [row.split()[0] for row in browser.texts(".row")] == ["5", "6", "7"]
+    assert browser.texts(".row:last-child .figure")[1:] == ["", ""]
+
+
 def test_costs_by_line(show: Show) -> None:
     browser = show(small(), "#panes=source,costs")
     assert [row.split()[0] for row in browser.texts(".pane[data-stage=costs] .row")] == ["5", "6", "7"]

@@ -195,6 +195,51 @@ def test_a_function_that_has_another_name_now_is_missed(file: Path) -> None:
         load()
 
 
+MADE = """\
+import functools
+import pullback as pb
+
+def loss(x):
+    return x * x
+
+slope = pb.grad(loss)
+plain = lambda x: x
+
+class Model:
+    def loss(self, x):
+        return x
+
+    @classmethod
+    def named(cls, x):
+        return x
+"""
+
+
+@pytest.mark.parametrize("text", ["slope", "plain", "Model.loss", "Model.named"])
+def test_what_has_a_name_at_the_top_of_a_file_is_found_by_it(file: Path, text: str) -> None:
+    names: dict[str, Any] = {"__name__": "made"}
+    file.write_text(MADE)
+    exec(compile(MADE, str(file), "exec"), names)
+    function = eval(text, names)
+    _, load = reloaded(function)
+    assert load() is function
+    file.write_text(MADE.replace("x * x", "x * x * x"))
+    again = load()
+    assert again is not function and again.__qualname__ == function.__qualname__
+    if text == "slope":
+        assert again(2.0) == 12.0
+
+
+@pytest.mark.parametrize("text", ["pb.grad(loss)", "pb.jit(loss)", "functools.partial(loss, 1.0)", "Model().loss"])
+def test_what_is_made_of_a_function_is_not_taken_for_it(file: Path, text: str) -> None:
+    """The next version would show the function itself."""
+    names: dict[str, Any] = {"__name__": "made"}
+    file.write_text(MADE)
+    exec(compile(MADE, str(file), "exec"), names)
+    with pytest.raises(ValueError, match=r"something made of it, has none there\. Give it one, or pass the function.*apply="):
+        pb.explore(eval(text, names), 1.0, watch=True)
+
+
 def test_a_file_runs_again_as_a_module_of_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "watchedpackage"
     folder.mkdir()
@@ -219,11 +264,11 @@ def test_a_file_that_watches_itself_again_is_told_so(file: Path) -> None:
 
 
 def test_what_is_in_no_file_cannot_be_watched() -> None:
-    with pytest.raises(ValueError, match=r"must be defined at the top of one, by def; test_what_is_in_no_file.*is not"):
+    with pytest.raises(ValueError, match=r"must have a name at the top of one, but what was given, test_what_is_in_no_file"):
         pb.explore(lambda x: x, 1.0, watch=True)
     names: dict[str, Any] = {}
     exec("def f(x):\n    return x\n", names)
-    with pytest.raises(ValueError, match="must be defined at the top of one"):
+    with pytest.raises(ValueError, match="must have a name at the top of one"):
         pb.explore(names["f"], 1.0, watch=True)
 
 

@@ -200,7 +200,7 @@ def test_integers_have_no_series() -> None:
 def test_malformed_calls_are_refused() -> None:
     with pytest.raises(TypeError, match="tuple or list"):
         pb.jet(pnp.sin, 1.0, ([1.0],))
-    with pytest.raises(StructureError, match="each needs its own"):
+    with pytest.raises(StructureError, match="takes as many series as primals"):
         pb.jet(pnp.sin, (1.0,), ([1.0], [1.0]))
     with pytest.raises(StructureError, match="one length"):
         pb.jet(lambda x, y: x * y, (1.0, 1.0), ([1.0], [1.0, 0]))

@@ -392,3 +392,63 @@ def test_what_devices_keep_for_the_backward_pass_is_packed_as_residuals() -> Non
     assert {one.role for one in forward if one.primitive.name == "reshape"} == {"residual"}
     assert {one.role for one in backward if one.primitive.name == "squeeze"} == {"residual"}
     assert {one.role for one in backward if one.primitive.name != "squeeze"} == {"cotangent"}
+
+
+@pb.custom_vjp
+def steep(x):
+    return pnp.exp(pnp.sin(x))
+
+
+steep.defvjp(
+    lambda x: ((value := pnp.exp(pnp.sin(x))), (value, pnp.cos(x))),
+    lambda kept, cotangent: (cotangent * kept[0] * kept[1],),
+)
+
+
+@pb.custom_jvp
+def steep_forward(x):
+    return pnp.exp(pnp.sin(x))
+
+
+steep_forward.defjvp(
+    lambda primals, tangents: (
+        (value := pnp.exp(pnp.sin(primals[0]))),
+        value * (pnp.cos(primals[0]) * tangents[0]),
+    )
+)
+
+
+@pytest.mark.parametrize("function", [steep, steep_forward])
+def test_all_that_leads_to_the_value_of_a_rule_is_the_users_own(function):
+    """The sine is needed for the value, the cosine for the derivative alone."""
+    for program in (pb.xpr(pb.grad(lambda x: function(x) * 2.0), 1.0), pb.xpr(pb.vmap(pb.grad(function)), X)):
+        found = {equation.primitive.name: equation.role for equation in program.equations if equation.role != "cotangent"}
+        assert found == {"sin": "primal", "exp": "primal", "cos": "residual"}
+
+
+def test_a_gradient_of_ones_is_a_cotangent_of_the_line_that_makes_it_one():
+    """It has no elements while the tape is walked, and gets them behind the first operation of the function."""
+
+    def f(w, b):
+        y = pnp.sin(w)
+        z = pnp.sum(b)
+        return pnp.sum(y) + z
+
+    program = pb.xpr(pb.grad(f, argnums=(0, 1)), X, X)
+    ones = next(one for one in program.equations if one.primitive.name == "broadcast_in_dim")
+    assert (ones.role, ones.source.text, ones.made[:2]) == ("cotangent", "z = pnp.sum(b)", ("grad", "transpose"))
+    assert ones.made.primitive.name == "reduce_sum" and program.equations[-1] is ones
+    [own] = pb.xpr(pb.grad(lambda x: pnp.sum(x)), X).equations
+    assert own.role == "cotangent"
+
+
+@pytest.mark.parametrize("derivative", [lambda f, x: pb.grad(f)(x), lambda f, x: pb.jvp(f, (x,), (x,))[1]], ids=["grad", "jvp"])
+def test_an_effect_in_a_derivative_is_the_users_own(derivative):
+    def f(x):
+        pb.debug.callback(lambda value: None, x)
+        return pnp.sum(pnp.sin(x))
+
+    found = {one.primitive.name: one.role for one in pb.xpr(lambda x: derivative(f, x), X).equations}
+    assert found["callback"] == "primal" and "residual" in found.values()
+    batched = pb.xpr(pb.vmap(lambda x: derivative(f, x)), np.stack([X, X]))
+    assert next(one.role for one in batched.equations if one.primitive.name == "callback") == "primal"

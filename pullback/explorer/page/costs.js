@@ -2,7 +2,7 @@
 
 import { model } from "./model.js";
 import { state } from "./state.js";
-import { brief, byteText, percent, timeText } from "./text.js";
+import { brief, byteText, lineName, percent, timeText } from "./text.js";
 
 const COMPARED = ["base", "grad", "vmap"];
 const MOST_COLUMNS = 4;
@@ -80,12 +80,12 @@ export function sortCosts(stage) {
   const cost = (index) => sums.get(rows[index].id) || 0;
   stage.rows = rows
     .map((row, index) => index)
-    .filter(cost)
+    .filter((index) => stage.columns.some((column) => lineCosts(column, lineMetric()).sums.get(rows[index].id)))
     .sort((a, b) => cost(b) - cost(a));
-  const first = stage.rows[0];
+  const first = rows[stage.rows[0]];
   const what = { flops: "FLOPs", bytes: "bytes", time: "time of operations that were not merged" }[lineMetric()];
   stage.deltas =
-    first === undefined
+    first === undefined || !total
       ? []
-      : [`Line ${rows[first].line} costs most in “${last.name}”: ${percent(cost(first), total)} of the ${what}.`];
+      : [`${lineName(first)} costs most in “${last.name}”: ${percent(sums.get(first.id), total)} of the ${what}.`];
 }

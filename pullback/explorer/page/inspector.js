@@ -6,7 +6,7 @@ import { below, firstAbove, reach, startsOf } from "./relations.js";
 import { plainText, shortText } from "./rows.js";
 import { element, state } from "./state.js";
 import { python } from "./syntax.js";
-import { brief, byteText, escaped, grouped, percent, plural, span, tag, timeText } from "./text.js";
+import { brief, byteText, escaped, grouped, lineText, percent, plural, span, tag, timeText } from "./text.js";
 import { valuesHtml } from "./values.js";
 
 const LONGEST_CHAIN = 12;
@@ -164,7 +164,7 @@ function chainItem(place, itself) {
   const stage = model.stageAt(place);
   const row = model.rowAt[place];
   const rule = ruleOf(place);
-  const line = stage.kind === "source" && row.line ? tag("span", {}, `${escaped(row.line)}: `) : "";
+  const line = stage.kind === "source" && row.line ? tag("span", {}, `${escaped(lineText(row))}: `) : "";
   const by = rule ? ` ${tag("span", {}, `by ${escaped(rule.name)}`)}` : "";
   return stageItem(stage, place, line + escaped(shortText(stage, row)) + by, itself && "itself");
 }

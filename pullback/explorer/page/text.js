@@ -69,6 +69,10 @@ export function valueText(value) {
   return size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2).replace("e+", "e");
 }
 
+/** Where a row of the source stands: its line, or that in one of several files. */
+export const lineText = (row) => (row.file ? `${row.file}:${row.line}` : String(row.line));
+export const lineName = (row) => (row.file ? lineText(row) : `Line ${row.line}`);
+
 export function percent(part, whole) {
   if (!whole) return "";
   const share = (100 * part) / whole;
