@@ -120,7 +120,7 @@ class JvpTrace(Trace):
             finally:
                 if recording is not None:
                     recording.made = before
-            return Dual(self, out, self.combine(terms, out.type)) if terms else out
+            return Dual(self, out, self.combine(terms, out.type, primitive)) if terms else out
         if primitive.linear is True or (primitive.linear and is_linear_in(primitive, tangents)):
             out = bind_named(primitive, primals, params)
             tangent = self.push_linear(primitive, primals, tangents, params, out)
@@ -210,11 +210,12 @@ class JvpTrace(Trace):
             return ZERO
         return primitive.value(rule, "a tangent of the result's", returned, type)
 
-    def combine(self, terms: list[tuple[Any, Any]], type: ArrayType) -> Any:
-        """sum_i tangent_i * multiplier_i, of shape `type.shape`. A multiplier is an array or an integer."""
+    def combine(self, terms: list[tuple[Any, Any]], type: ArrayType, primitive: Primitive) -> Any:
+        """sum_i tangent_i * multiplier_i, of shape `type.shape`: the tangent of an operation whose primitive this is. A multiplier
+        is an array or an integer."""
         if self.recording is None:
             return combine(terms, type)
-        return self.by_rule(None, functools.partial(combine, terms, type), "partials", "tangent")
+        return self.by_rule(primitive, functools.partial(combine, terms, type), "partials", "tangent")
 
     def push_linear(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], params: dict[str, Any], out: Any

@@ -50,13 +50,15 @@ class Linear(Tracer):
 
 
 class Scale:
-    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer."""
+    """A step of the tape: out = sum_i value_i * multiplier_i. A multiplier is an array or an integer; `primitive` is that whose
+    partials they are."""
 
-    __slots__ = ("origin", "out", "terms")
+    __slots__ = ("origin", "out", "primitive", "terms")
 
-    def __init__(self, terms: list[tuple[int, Any]], out: int, origin: Attribution = None) -> None:
+    def __init__(self, terms: list[tuple[int, Any]], out: int, primitive: Primitive, origin: Attribution = None) -> None:
         self.terms = terms
         self.out = out
+        self.primitive = primitive
         self.origin = origin  # to what the operations that it leads to are attributed
 
     @property
@@ -140,11 +142,11 @@ class Tape(Trace):
         self.steps: list[Scale | Apply] = []
         self.recording = self.recording is not None  # a tape may be kept, when there is no Recorder any more
 
-    def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType) -> Linear:
+    def scale(self, terms: list[tuple[Linear, Any]], type: ArrayType, primitive: Primitive) -> Linear:
         """Record sum_i value_i * multiplier_i."""
         out = Linear(self, type)
         origin = here() if self.recording else None
-        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index, origin))
+        self.steps.append(Scale([(value.index, multiplier) for value, multiplier in terms], out.index, primitive, origin))
         return out
 
     def apply(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], types: Sequence[ArrayType]) -> Any:
@@ -238,7 +240,8 @@ class Tape(Trace):
         for step in self.steps:
             origin = step.origin if origins else None
             if isinstance(step, Scale):
-                made.steps.append(Scale([(index, new(multiplier)) for index, multiplier in step.terms], step.out, origin))
+                terms = [(index, new(multiplier)) for index, multiplier in step.terms]
+                made.steps.append(Scale(terms, step.out, step.primitive, origin))
             else:
                 operands = [operand if operand.__class__ is Slot else new(operand) for operand in step.operands]
                 applied = Apply(step.primitive, operands, step.params, step.outs, origin)
@@ -307,9 +310,8 @@ class Tape(Trace):
             rules: dict[Any, Any] = {}
             for step in reversed(self.steps):
                 if recording is not None:
-                    recording.attributed = origin = step.origin
-                    whose = step if step.__class__ is Apply else origin  # of what is multiplied, the operation's own partials
-                    whose = getattr(whose, "primitive", None)
+                    recording.attributed = step.origin
+                    whose = step.primitive
                     recording.made = rules.get(whose) or rules.setdefault(whose, rule_of(walked, whose))
                 if step.__class__ is Scale:
                     cotangent = found[step.out]

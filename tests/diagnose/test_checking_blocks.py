@@ -786,7 +786,7 @@ FINITE: dict[str, tuple[Callable[[], Any], str | None]] = {
     "in a branch": (lambda: pb.lax.cond(True, pnp.log, pnp.exp, -1.0), "NaN made by log"),
     "backward": (
         lambda: pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(x), 0.0))(0.0),
-        "Rule: transpose, applied by grad. If this is the gradient of a where, pb.find_nan",
+        "Rule: transpose of sqrt, applied by grad. If this is the gradient of a where, pb.find_nan",
     ),
     "backward, compiled": (
         lambda: pb.jit(pb.grad(lambda x: pnp.where(x > 0, pnp.sqrt(x), 0.0)))(0.0),
