@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from pullback.cli import analysis, check, diff, explore, find_nan, pages, plan, profile, replay, tour, xpr
 from pullback.cli.functions import UserError, print_traceback
-from pullback.cli.terminal import Found, UsageError, one_line, show_versions
+from pullback.cli.terminal import Found, UsageError, one_line, show_versions, warnings_of_one_line
 
 WELL, USERS_ERROR, FOUND, WRONG_USAGE, INTERRUPTED = 0, 1, 1, 2, 130
 
@@ -103,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.version:
             show_versions()
         else:
-            options.run(options)
+            with warnings_of_one_line():
+                options.run(options)
         sys.stdout.flush()
     except UsageError as error:
         print(f"pullback: {one_line(str(error))}", file=sys.stderr)

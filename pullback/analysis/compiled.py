@@ -67,7 +67,7 @@ def compiled_figures(taken: Taken, backend: bool | None, read: str = "cost_analy
         return None, "backend=False"
     many = count_equations(taken.program)
     if backend is None and many > MOST_EQUATIONS:
-        return None, f"it has {many:,} equations, for which XLA takes long: backend=True compiles it"
+        return None, f"it has {many:,} equations, for which XLA takes long: backend=True, or --compile always, compiles it"
     try:
         return dict(getattr(taken.lower().compile(), read)()), ""
     except (PullbackError, NotImplementedError) as error:

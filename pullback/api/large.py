@@ -16,7 +16,7 @@ from pullback.core.bounded import Bounded
 from pullback.core.brief import brief
 from pullback.core.errors import LargeProgramWarning
 from pullback.core.lazy import lazy_module
-from pullback.core.source import CodeSource, Source, describe, source_text, warn
+from pullback.core.source import CodeSource, Source, describe, innermost, source_text, warn
 from pullback.program.program import Program
 
 dis = lazy_module("dis")
@@ -41,8 +41,9 @@ _noted: Bounded[str, None] = Bounded(64)  # functions that a note was given of
 
 
 def note_size(transformation: str, fun: Any, program: Program) -> None:
-    """Warn of a function's Program, once a function, if it has very many equations."""
-    if not MANY or len(program.equations) <= MANY:
+    """Warn of a function's Program, once a function, if it has very many equations. One that is a Program itself was noted
+    when that was traced."""
+    if not MANY or len(program.equations) <= MANY or isinstance(innermost(fun), Program):
         return
     name = f"{transformation} of {describe(fun)}"
     if name in _noted:

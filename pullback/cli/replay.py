@@ -50,7 +50,7 @@ def show(options: Namespace) -> None:
         UsageError: something in the options is wrong.
         UserError: the user's function raised an exception.
     """
-    limits = literal(f"({options.limits})", "--limits", "two numbers, as in 0,1", _is_pair) if options.limits else None
+    limits = literal(options.limits, "--limits", "two numbers, as in 0,1", _is_pair) if options.limits else None
     own = {"limits": limits, "show": options.show, "compare": options.compare}
     with asked(options) as found:
         args = values.made_up(found.types, options)

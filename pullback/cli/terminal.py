@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import io
 import os
@@ -9,12 +10,14 @@ import platform
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Iterable, Iterator
 from importlib import metadata
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import pullback as pb
 from pullback.core.bars import progress_bar
+from pullback.core.source import is_ours
 from pullback.program.program import Program
 
 T = TypeVar("T")
@@ -100,7 +103,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     print()
 
 
-# ---- errors of one line -------------------------------------------------------------------------------------------------
+# ---- warnings and errors of one line ------------------------------------------------------------------------------------
 
 
 class UsageError(Exception):
@@ -109,6 +112,28 @@ class UsageError(Exception):
 
 class Found(Exception):
     """A command has found what it looks for, and the caller wants to know it by the exit code."""
+
+
+@contextlib.contextmanager
+def warnings_of_one_line() -> Iterator[None]:
+    """In this block warnings that come from no line of the user's name none of ours either."""
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if is_ours(filename):
+            print(f"pullback: {category.__name__}: {one_line(str(message))}", file=file or sys.stderr)
+        else:
+            shown(message, category, filename, lineno, file, line)
+
+    with warnings.catch_warnings():
+        shown, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_flags
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.source import api_boundary, shown_file
 from pullback.diagnose.again import without_effects
 from pullback.diagnose.compared import Comparison
@@ -79,7 +79,7 @@ class Replay:
     def __str__(self) -> str:
         rows = [row for one in self.equations[:ROWS] for row in _rows(one)]
         widths = [min(max([0, *[len(row[column]) for row in rows]]), WIDEST) for column in range(3)]
-        lines = [f"replay of {self.program.name}: {len(self.equations)} equations ran"]
+        lines = [f"replay of {self.program.name}: {counted(len(self.equations), 'equation')} ran"]
         for row in rows:
             lines.append("  ".join([*[text.ljust(width) for text, width in zip(row, widths)], row[3]]).rstrip())
         if len(self.equations) > ROWS:

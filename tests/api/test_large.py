@@ -182,3 +182,12 @@ def test_the_environment_variable(value: str, says: str) -> None:
     env = {**os.environ, "PULLBACK_LARGE_PROGRAM": value}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert says in done.stdout + done.stderr
+
+
+def test_a_program_that_is_run_was_told_of_when_it_was_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "MANY", 10**6)
+    program = pb.xpr(one_loop, 1.0)
+    monkeypatch.setattr(large, "MANY", 5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert float(pb.jit(program)(1.0)) == pytest.approx(float(program(1.0)))

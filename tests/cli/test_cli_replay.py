@@ -94,7 +94,7 @@ def test_what_it_prints(folder: pathlib.Path, name: str) -> None:
 WRONG: dict[str, tuple[tuple[str, ...], list[str]]] = {
     "a line": ((*ONE, "--stop", "99"), ["no operation comes from line 99", "model.py:6"]),
     "a seed": ((*ONE, "--seed", "x"), ["--seed takes a whole number"]),
-    "limits": ((*ONE, "--limits", "1"), ["--limits takes two numbers"]),
+    "limits": ((*ONE, "--limits", "1"), ["--limits takes two numbers, as in 0,1, not '1'"]),
     "a minus": ((*ONE, "--limits", "-1,1"), ["a value that begins with - is written --limits=VALUE"]),
     "axes": ((*ONE, "--apply", "vmap", "--in-axes", "x"), ["--in-axes takes an axis for all"]),
     "a key": (("model.py:drawn", "key<fly>[2]"), ["'key<fly>' is no type. Did you mean 'key<fry>'?"]),

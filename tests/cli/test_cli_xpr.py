@@ -175,6 +175,20 @@ def test_a_closed_output(folder: pathlib.Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_warnings_at_no_line_of_the_users(folder: pathlib.Path) -> None:
+    """They are one line, which names none of ours; the user's own are what Python shows."""
+    (folder / "warns.py").write_text(
+        "import warnings\n\n\ndef long(x):\n    warnings.warn('mine')\n"
+        "    for _ in range(9):\n        x = x + 1.0\n    return x\n"
+    )
+    words = [sys.executable, "-m", "pullback", "cost", "warns.py:long", "f32[]"]
+    environment = {**os.environ, "PULLBACK_LARGE_PROGRAM": "5"}
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    mine, _, large = done.stderr.splitlines()
+    assert mine == "warns.py:5: UserWarning: mine"
+    assert large.startswith("pullback: LargeProgramWarning: The program of xpr of long (warns.py:4) has 9 equations.")
+
+
 def test_sources(folder: pathlib.Path) -> None:
     line = MODEL.split("\n").index("    return pnp.sum(pnp.sin(w) * x)") + 1
     text = output(folder, "model.py:loss", "f32[3]", "f32[3]", "--apply", "grad", "--sources")
