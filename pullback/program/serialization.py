@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import enum
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Mapping
@@ -307,7 +308,7 @@ class _Reader(Generic[P]):
             case "program":
                 return self.programs[content]
             case "tuple":
-                return tuple([self.value(item, primitive) for item in content])
+                return tuple([self.value(item, primitive) if isinstance(item, dict) else item for item in content])
             case "enum":
                 found: Any = self.find_class(content[0], primitive)
                 return found[content[1]]
@@ -339,6 +340,7 @@ class _Reader(Generic[P]):
         )
 
 
+@functools.lru_cache(4096)
 def read_type(text: str) -> ArrayType:
     """The type that `str(type)` wrote: `f32[3,5]`, `~f32[]`.
 
