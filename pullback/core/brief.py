@@ -56,7 +56,7 @@ def words_of(value: Any, depth: int = DEEPEST) -> str:
     try:
         shown = repr(value)
     except Exception as error:  # of the user's own code; what the message says matters more
-        return f"an object of {_of_class(type(value))}, whose repr raises {type(error).__name__}"
+        return f"<{type(value).__qualname__} object whose repr raises {type(error).__name__}>"
     return " ".join(_ADDRESS.sub("", shown).split())
 
 

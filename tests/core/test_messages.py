@@ -163,7 +163,7 @@ def test_the_place_in_the_users_program_comes_last() -> None:
 # ---- what is put into messages ----------------------------------------------------------------------------------------
 
 
-class Colour(str, enum.Enum):
+class Colour(enum.StrEnum):
     RED = "red"
 
 
@@ -225,8 +225,8 @@ def holding_itself(container: Any) -> Any:
         (holding_itself([1]), "[1, [1, [1, [1, [...]]]]]"),
         (holding_itself({}), "{0: {0: {0: {0: {...}}}}}"),
         (State(holding_itself([]), 0), "State(params=[[[[...]]]], step=0)"),
-        (Unprintable(), "an object of the class Unprintable, whose repr raises ZeroDivisionError"),
-        ((Unprintable(),), "(an object of the class Unprintable, whose repr raises ZeroDivisionError,)"),
+        (Unprintable(), "<Unprintable object whose repr raises ZeroDivisionError>"),
+        ((Unprintable(),), "(<Unprintable object whose repr raises ZeroDivisionError>,)"),
     ],
 )
 def test_values_are_shown_in_brief(value: object, shown: str) -> None:
