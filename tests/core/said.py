@@ -5,6 +5,17 @@ from __future__ import annotations
 # The call; the class of the error; its text, without the user's line.
 SAID: list[tuple[str, str, str]] = [
     (
+        "pnp.asarray(np.array([1, None]))",
+        "LeafError",
+        "A NumPy array of shape (2,) and dtype object holds no numbers, so no array can be made of it. Make numbers of what is "
+        "in it (.astype).",
+    ),
+    (
+        "pnp.asarray(np.ma.masked_array([1.0], [True]))",
+        "LeafError",
+        "A masked NumPy array has values that are missing, which an array cannot have: fill them (.filled).",
+    ),
+    (
         "lax.index_in_dim(pnp.ones(3), 5)",
         "IndexError",
         "index_in_dim: index 5 is out of bounds for axis 0 of f32[3]: it must be one of -3 to 2.",
