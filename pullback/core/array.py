@@ -553,7 +553,8 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
     dtype = value.dtype
     if value.__class__ is not np.ndarray and hasattr(value, "mask"):
         raise LeafError(
-            f"A masked NumPy array has values that are missing, which an array cannot have: fill them (.filled).{at_user_line()}"
+            "A masked NumPy array has values that are missing, which an array cannot have: fill them"
+            f" (.filled).{at_user_line()}"
         )
     wanted = entering(dtype if dtype.isnative else dtype.newbyteorder("="))
     if wanted not in SHORT_NAMES:
