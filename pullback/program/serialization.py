@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, plain_number
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
@@ -77,9 +78,13 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     Returns:
         a Program equal to the one that was written, with the same names of Programs and sources of equations.
     Raises:
+        TypeError: `primitives` or `classes` are no dict.
         ProgramError: the text is not such JSON, is of a version that this one does not read, uses something unknown, or is of a
             Program that breaks a rule of Programs, as one does whose results have other types than their operations give.
     """
+    for name, given in (("primitives", primitives), ("classes", {} if classes is None else classes)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"from_json takes {name} as a dict by their names, but got {brief(given)}.")
     try:
         data = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:

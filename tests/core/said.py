@@ -5,6 +5,16 @@ from __future__ import annotations
 # The call; the class of the error; its text, without the user's line.
 SAID: list[tuple[str, str, str]] = [
     (
+        'pb.Program.from_json("{}", ["sin"])',
+        "TypeError",
+        "from_json takes primitives as a dict by their names, but got ['sin'].",
+    ),
+    (
+        'pb.Program.from_json("{}", {}, [int])',
+        "TypeError",
+        "from_json takes classes as a dict by their names, but got [the class int].",
+    ),
+    (
         "pnp.asarray(np.array([1, None]))",
         "LeafError",
         "A NumPy array of shape (2,) and dtype object holds no numbers, so no array can be made of it. Make numbers of what is "
