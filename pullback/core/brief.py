@@ -51,7 +51,7 @@ def counted(number: int, what: str) -> str:
 def words_of(value: Any, depth: int = DEEPEST) -> str:
     """All of what `brief` shows the beginning of; a class registers what is shown of its instances, of which containers show
     elements while `depth` is not 0."""
-    if dataclasses.is_dataclass(value) and value.__dataclass_params__.repr:  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(value) and value.__dataclass_params__.repr:  # type: ignore[union-attr]
         return _of_fields(value, [field.name for field in dataclasses.fields(value) if field.repr], depth)
     try:
         shown = repr(value)
