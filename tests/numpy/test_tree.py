@@ -103,7 +103,7 @@ def test_structures_that_differ():
     assert "1., 1." not in str(caught.value)  # no values of the tree
     with pytest.raises(pb.errors.StructureError, match=r"rest\[0\]\['a'\] is missing where the first tree has a leaf"):
         tree.map_with_path(lambda path, x, y: x, {"a": 1}, {})
-    with pytest.raises(pb.errors.StructureError, match="2 by 3 leaves"):
+    with pytest.raises(pb.errors.StructureError, match="2 x 3"):
         tree.transpose(tree.structure((0, 0)), tree.structure([0, 0, 0]), [1])
     assert tree.structure([1, 2]) != tree.structure((1, 2))
 
