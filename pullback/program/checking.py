@@ -173,7 +173,7 @@ class _Stated(NamedTuple):
     kinds: tuple[tuple[str, Any], ...]
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(1024)
 def _stated(operands: int, result_type: Any, evaluate: Any, lower: Any, expand: Any, *given: str) -> _Stated:
     kinds: dict[tuple[str, Any], None] = {}
     rules = {"result_type": result_type, "evaluate": evaluate, "lower": lower, "expand": expand}
