@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import typing
 from types import FunctionType, UnionType
 from typing import Any, NamedTuple, NoReturn
@@ -180,8 +179,9 @@ def _stated(operands: int, result_type: Any, evaluate: Any, lower: Any, expand: 
     for rule, declared in [(name, _declared(rule)) for name, rule in rules.items()]:
         if declared is None:
             continue
-        if not declared.least <= operands + (rule == "lower") <= declared.most:
-            takes = counted(declared.least - (rule == "lower"), "operand") + " or more" * (declared.most > declared.least)
+        own = [needed for name, needed in declared.places if name not in given][rule == "lower" :]  # without the writer
+        if operands < sum(own) or (operands > len(own) and not declared.others):
+            takes = counted(sum(own), "operand") + " or more" * (declared.others or len(own) > sum(own))
             return _Stated(f"has {counted(operands, 'operand')}, but its {rule} rule takes {takes}", ())
         if missing := declared.needed.difference(given):
             return _Stated(f"has no parameter {min(missing)!r}, which its {rule} rule needs", ())
@@ -193,20 +193,21 @@ def _stated(operands: int, result_type: Any, evaluate: Any, lower: Any, expand: 
 
 class _Declared(NamedTuple):
     """What a rule of an operation takes: the parameters that it names, or None if it takes any; those that it cannot do
-    without; the annotations; and how many positional arguments, operands but for the writer of a `lower` rule."""
+    without; the annotations; the arguments that may stand by position, with whether they must be given; and whether it takes
+    any number of others."""
 
     named: frozenset[str] | None
     needed: frozenset[str]
     kinds: dict[str, Any]
-    least: int
-    most: float
+    places: tuple[tuple[str, bool], ...]
+    others: bool
 
 
 @functools.lru_cache(1024)
 def _declared(rule: Any) -> _Declared | None:
     """What a rule declares; None if it says nothing of its parameters, as the name of an operation of StableHLO."""
     if isinstance(rule, np.ufunc):
-        return _Declared(frozenset(), frozenset(), {}, rule.nin, rule.nin)
+        return _Declared(frozenset(), frozenset(), {}, (("", True),) * rule.nin, False)
     function = getattr(rule, "func", rule)
     if not isinstance(function, FunctionType):
         return None
@@ -216,10 +217,10 @@ def _declared(rule: Any) -> _Declared | None:
     kinds = typing.get_type_hints(function) if function.__annotations__ else {}
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
     kinds = {name: kind for name, kind in kinds.items() if name in named}
-    places = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    least = len([one for one in places if one.default is one.empty])
-    most = math.inf if any(one.kind is one.VAR_POSITIONAL for one in parameters) else len(places)
-    return _Declared(None if anything else named, needed, kinds, least, most)
+    by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    places = tuple([(one.name, one.default is one.empty) for one in by_position])
+    others = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    return _Declared(None if anything else named, needed, kinds, places, others)
 
 
 def _is_of(value: Any, kind: Any) -> bool:

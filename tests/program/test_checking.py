@@ -172,6 +172,9 @@ def test_operands_that_the_rule_refuses():
     breach(one(reduce_sum, [var()], [var()], axes=(3,)), "reduce_sum refuses its operands:")
 
 
+by_name = Primitive("by_name", result_type=lambda x, note: x, evaluate=lambda x, note: x)
+
+
 def test_a_number_of_operands_that_no_rule_takes():
     breach(
         one(reduce_sum, [var(INT), var()], [var()], axes=()),
@@ -179,6 +182,9 @@ def test_a_number_of_operands_that_no_rule_takes():
     )
     breach(one(add, [var(), var(), var()], [var()]), "add has 3 operands, but its evaluate rule takes 2 operands")
     breach(one(cumsum, [var(), var()], [var()], axis=0), "cumsum has 2 operands, but its evaluate rule takes 1 operand")
+    check_program(one(by_name, [var()], [var()], note="a parameter"))
+    breach(one(by_name, [var(), var()], [var()], note=1), "by_name has 2 operands, but its result_type rule takes 1 operand.")
+    breach(one(by_name, [var()], [var()]), "by_name has 1 operand, but its result_type rule takes 2 operands.")
     breach(one(cond, [], [var()], branches=()), "cond has 0 operands, but its result_type rule takes 1 operand or more")
 
 
