@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,11 +15,11 @@ from pullback.control.checkpoint import EVERYTHING, NOTHING, Budget, Dots, Eithe
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name as name_primitive
 from pullback.core.array import Array
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import is_inexact
 from pullback.core.modes import current_mode
 from pullback.core.primitive import Primitive
-from pullback.core.source import api_boundary, describe
+from pullback.core.source import api_boundary, describe, shown_file
 from pullback.core.tracing import type_of
 from pullback.core.trees import array_leaves, kind_of, unflatten
 from pullback.core.types import ArrayType
@@ -282,7 +283,7 @@ class Residual(NamedTuple):
 
 
 class Residuals(list[Residual]):
-    """The residuals of a function: a list of records, which prints as a table.
+    """The residuals of a function: a list of records, which prints as a table, in which those that are alike are one row.
 
     Example:
         >>> import pullback as pb
@@ -303,16 +304,24 @@ class Residuals(list[Residual]):
 
     def __repr__(self) -> str:
         rows = [("type", "bytes", "made by", "wanted by", "at")]
-        rows += [(str(r.type), f"{r.bytes:,}", r.made_by, ", ".join(r.wanted_by), r.source) for r in self]
+        for one, count in Counter(self).items():
+            many = f"{count} x " if count > 1 else ""
+            wanted = ", ".join(one.wanted_by)
+            rows.append((f"{many}{one.type}", f"{count * one.bytes:,}", one.made_by, wanted, _from_here(one.source)))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         lines = [
             f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]:<{widths[3]}}  {row[4]}".rstrip()
             for row in rows
         ]
-        many = f"{len(self)} residual{'' if len(self) == 1 else 's'}"
-        return "\n".join([*lines, f"{many}, {self.bytes:,} bytes"])
+        return "\n".join([*lines, f"{counted(len(self), 'residual')}, {self.bytes:,} bytes"])
 
     __str__ = __repr__
+
+
+def _from_here(source: str) -> str:
+    """A user's line with its file as tables call it."""
+    place = re.match(r"(.+?)(?=:\d+ \()", source)
+    return source if place is None else shown_file(place[0]) + source[place.end() :]
 
 
 class _Watching(LinearizeTrace):

@@ -38,6 +38,7 @@ class Callback(Rules):
     `method` is what else to do under vmap.
     """
 
+    cost = 0  # nobody sees what Python computes
     multiple_results = True
     on_arrays = True
     symbolic_zeros = True
@@ -95,7 +96,6 @@ class Callback(Rules):
 class callback(Callback):
     """Call `function`, a Python function, on the operands' values, for what it does."""
 
-    cost = 0
     effect = "callback"
 
     def samples(rng):
@@ -123,7 +123,6 @@ class check(Callback):
     """Raise what `function` finds to be wrong with the operands' values; a `checkify` around makes a callback of it that notes
     the error. Where one is compiled without that, nobody could be told: that is refused, or, if `function.debug`, left out."""
 
-    cost = 0
     effect = "check"
 
     def evaluate(*arrays, function, **params):

@@ -20,7 +20,7 @@ from pullback.control.guard import chosen, run_guarded
 from pullback.control.holder import Holder, Wiring, bind_holder, check_operands
 from pullback.control.scan import scan
 from pullback.core.axes import Axis
-from pullback.core.errors import AxisError
+from pullback.core.errors import AxisError, ProgramError
 from pullback.core.primitive import Rules, primitive
 from pullback.core.tracing import type_of
 from pullback.core.types import array_type
@@ -49,6 +49,13 @@ class cond(Holder):
         for branch in branches:
             check_operands("cond", types, branch.input_types)
         rows = [branch.output_types for branch in branches]
+        if not rows or any([[type.strong() for type in row] != [type.strong() for type in rows[0]] for row in rows]):
+            shown = ", ".join([f"({', '.join(map(str, row))})" for row in rows])
+            raise ProgramError(
+                f"cond needs branches that return the same, but they return {shown or 'nothing: there is none'}."
+            )
+        if index.strong() is not array_type((), INT32):
+            raise ProgramError(f"cond takes the number of a branch, i32[], but got {index}.")
         return tuple([row[0] if len(set(row)) == 1 else row[0].strong() for row in zip(*rows)])
 
     def evaluate(index, *arrays, branches, early_exit=False):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pullback.core.axes import Axis, axis_owner, told_axes
+from pullback.core.brief import counted
 from pullback.core.dtypes import is_inexact
 from pullback.core.errors import NotLinear, ProgramError
 from pullback.core.primitive import Primitive, Rules
@@ -172,6 +173,18 @@ def check_operands(name: str, types: Sequence[ArrayType], takes: Sequence[ArrayT
     if len(types) != len(takes) or any([a is not b and a.strong() is not b.strong() for a, b in zip(types, takes)]):
         given, wanted = (", ".join(map(str, row)) for row in (types, takes))
         raise ProgramError(f"{name} holds a Program that takes ({wanted}), but its operands are ({given}).")
+
+
+def check_carry(name: str, body: Program, num_consts: int, num_carry: int) -> None:
+    """Raise unless a step of a loop takes as many values as are said to be the same in all steps and to be carried, and first
+    returns what it carries."""
+    takes, returns = [[type.strong() for type in types] for types in (body.input_types, body.output_types)]
+    carry = takes[num_consts : num_consts + num_carry]
+    if min(num_consts, num_carry) < 0 or len(takes) < num_consts + num_carry or returns[:num_carry] != carry:
+        raise ProgramError(
+            f"{name} carries {counted(num_carry, 'value')} after {num_consts} that stay, but a step of it takes"
+            f" ({', '.join(map(str, body.input_types))}) and returns ({', '.join(map(str, body.output_types))})."
+        )
 
 
 def bind_holder(holder: Any, *args: Any, **params: Any) -> Any:

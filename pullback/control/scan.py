@@ -25,6 +25,7 @@ from pullback.control.holder import (
     Wiring,
     at_flags,
     bind_holder,
+    check_carry,
     check_operands,
     held_by,
     joined,
@@ -79,6 +80,7 @@ class scan(Holder):
     wiring = Wiring("body", consts="num_consts", carry="num_carry")
 
     def result_type(*types, body: Program, num_consts: int, num_carry: int, length: int, reverse: bool, unroll: int):
+        check_carry("scan", body, num_consts, num_carry)
         consts, carry, xs = split(body.input_types, num_consts, num_carry)
         check_operands("scan", types, (*consts, *carry, *[stacked_type(type, length) for type in xs]))
         outs = body.output_types

@@ -41,6 +41,7 @@ from pullback.control.holder import (
     at_flags,
     batched_operands,
     bind_holder,
+    check_carry,
     check_operands,
     held_by,
     in_halves,
@@ -50,7 +51,8 @@ from pullback.control.holder import (
 from pullback.control.scan import STEPWISE_OPERATIONS, scan
 from pullback.core.array import on_a_device
 from pullback.core.axes import Axis
-from pullback.core.errors import GradientError
+from pullback.core.dtypes import BOOL
+from pullback.core.errors import GradientError, ProgramError
 from pullback.core.execution import engine
 from pullback.core.primitive import primitive
 from pullback.core.tracing import type_of
@@ -88,6 +90,9 @@ class while_loop(Holder):
     ):
         for program in (condition, body):
             check_operands("while_loop", types, program.input_types)
+        check_carry("while_loop", body, num_consts, len(types) - num_consts)
+        if [type.strong() for type in condition.output_types] != [array_type((), BOOL)]:
+            raise ProgramError(f"The test of a while_loop returns bool[], not ({', '.join(map(str, condition.output_types))}).")
         return body.output_types
 
     def evaluate(*arrays, condition, body, num_consts, max_steps=None, levels=1, exits=False):

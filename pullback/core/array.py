@@ -174,6 +174,12 @@ class Array(ArrayMethods):
             self._host = host
         return host.view()
 
+    def _numpy(self) -> HostArray:
+        """The values as a read-only NumPy array, without a copy."""
+        if kind(self.type.dtype) == "k":
+            raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
+        return self._shown(host_of(self))
+
     @api_boundary
     def view(self, dtype: DTypeLike = None) -> Any:
         """The values as a read-only NumPy array, without a copy; or, with a dtype, their bits read as an Array of that.
@@ -197,9 +203,7 @@ class Array(ArrayMethods):
         """
         if dtype is not None:
             return super().view(dtype)  # type: ignore[misc]  # the stub says it of all arrays, here
-        if kind(self.type.dtype) == "k":
-            raise DtypeError(f"{self.type} has no numbers for NumPy: {NO_NUMBERS}{at_user_line()}")
-        return self._shown(host_of(self))
+        return self._numpy()
 
     def alias(self) -> Self:
         """Another Array of the same values, as good as a copy: they share memory until one of them gives it up.
@@ -548,13 +552,16 @@ def from_numpy(value: HostArray | np.generic, copy: bool = True) -> Array:
     """
     dtype = value.dtype
     if value.__class__ is not np.ndarray and hasattr(value, "mask"):
-        raise LeafError("a masked NumPy array has values that are missing, which an array cannot have; fill them (.filled).")
+        raise LeafError(
+            "A masked NumPy array has values that are missing, which an array cannot have: fill them"
+            f" (.filled).{at_user_line()}"
+        )
     wanted = entering(dtype if dtype.isnative else dtype.newbyteorder("="))
     if wanted not in SHORT_NAMES:
-        why = "is not numeric, so no array can be made of it"
+        why = "holds no numbers, so no array can be made of it. Make numbers of what is in it (.astype)"
         if dtype.kind in "fc":
             why = "is wider than arrays can be. Convert it with .astype('float64' or 'complex128')"
-        raise LeafError(f"a NumPy array of dtype {dtype} (shape {value.shape}) {why}.")
+        raise LeafError(f"A NumPy array of shape {value.shape} and dtype {dtype} {why}.{at_user_line()}")
     if can_change := copy and isinstance(value, np.ndarray):
         copied.count += 1
     if wanted is not dtype:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import re
 from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-LONGEST, MOST = 80, 8  # characters of a value, elements of a container
+LONGEST, MOST, DEEPEST = 80, 8, 4  # characters of a value, elements of a container, containers in each other
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
@@ -21,7 +23,10 @@ def brief(value: Any) -> str:
         >>> brief("cubic"), brief((1, [pb.numpy.ones(3)])), brief(object()), brief(float)
         ("'cubic'", '(1, [f32[3]])', '<object object>', 'the class float')
     """
-    text = words_of(value)
+    return _shortened(words_of(value))
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
@@ -43,34 +48,72 @@ def counted(number: int, what: str) -> str:
 
 
 @functools.singledispatch
-def words_of(value: Any) -> str:
-    """All of what `brief` shows the beginning of; a class registers what is shown of its instances."""
-    return " ".join(_ADDRESS.sub("", repr(value)).split())
+def words_of(value: Any, depth: int = DEEPEST) -> str:
+    """All of what `brief` shows the beginning of; a class registers what is shown of its instances, of which containers show
+    elements while `depth` is not 0."""
+    if dataclasses.is_dataclass(value) and value.__dataclass_params__.repr:  # type: ignore[union-attr]
+        return _of_fields(value, [field.name for field in dataclasses.fields(value) if field.repr], depth)
+    try:
+        shown = repr(value)
+    except Exception as error:  # of the user's own code; what the message says matters more
+        return f"<{type(value).__qualname__} object whose repr raises {type(error).__name__}>"
+    return " ".join(_ADDRESS.sub("", shown).split())
 
 
 @words_of.register(type)
-def _of_class(value: type) -> str:
+def _of_class(value: type, depth: int = DEEPEST) -> str:
     return f"the class {value.__qualname__}"
 
 
+@words_of.register(str)
+@words_of.register(bytes)
+@words_of.register(bytearray)
+def _of_text(value: str | bytes | bytearray, depth: int = DEEPEST) -> str:
+    if isinstance(type(value).__repr__, FunctionType):
+        return words_of.dispatch(object)(value, depth)
+    return repr(value[:LONGEST])  # with its quotation marks, more than is shown of it
+
+
 @words_of.register(np.ndarray)
-def _of_numpy(value: np.ndarray[Any, Any]) -> str:
+def _of_numpy(value: np.ndarray[Any, Any], depth: int = DEEPEST) -> str:
     return f"a NumPy array of shape {value.shape} and dtype {value.dtype}"
 
 
 @words_of.register(list)
 @words_of.register(tuple)
 @words_of.register(dict)
-def _of_container(value: Any) -> str:
-    if type(value) is tuple:
-        return f"({_elements(map(brief, value))}{',' if len(value) == 1 else ''})"
-    if type(value) is list:
-        return f"[{_elements(map(brief, value))}]"
-    if type(value) is dict:
-        return f"{{{_elements(f'{brief(key)}: {brief(entry)}' for key, entry in value.items())}}}"
-    return words_of.dispatch(object)(value)
+@words_of.register(set)
+@words_of.register(frozenset)
+def _of_container(value: Any, depth: int = DEEPEST) -> str:
+    """A container as Python prints it, with its elements in brief. One of a class that prints itself does."""
+    kind = type(value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return _of_fields(value, kind._fields, depth)
+    if isinstance(kind.__repr__, FunctionType):
+        return words_of.dispatch(object)(value, depth)
+    marks, texts = "{}", (_inside(element, depth) for element in value)
+    if isinstance(value, tuple):
+        marks = "()"
+    elif isinstance(value, list):
+        marks = "[]"
+    elif isinstance(value, dict):
+        texts = (f"{_inside(key, depth)}: {_inside(entry, depth)}" for key, entry in value.items())
+    elif not value:
+        return f"{kind.__name__}()"
+    text = f"{marks[0]}{_elements(texts, depth)}{',' * (isinstance(value, tuple) and len(value) == 1)}{marks[1]}"
+    return text if kind in (tuple, list, dict, set) else f"{kind.__name__}({text})"
 
 
-def _elements(texts: Iterable[str]) -> str:
-    shown = list(itertools.islice(texts, MOST + 1))
+def _of_fields(value: Any, names: Iterable[str], depth: int) -> str:
+    texts = (f"{name}={_inside(getattr(value, name), depth)}" for name in names)
+    return f"{type(value).__qualname__}({_elements(texts, depth)})"
+
+
+def _inside(value: Any, depth: int) -> str:
+    """An element of a container."""
+    return _shortened(words_of(value, depth - 1))
+
+
+def _elements(texts: Iterable[str], depth: int) -> str:
+    shown = list(itertools.islice(texts, MOST + 1)) if depth else ["..."]
     return ", ".join([*shown[:MOST], "..."] if len(shown) > MOST else shown)

@@ -59,5 +59,5 @@ class ArrayMethods:
 
 
 @words_of.register(ArrayMethods)
-def _of_array(value: ArrayMethods) -> str:
+def _of_array(value: ArrayMethods, depth: int = 0) -> str:
     return str(value.type)

@@ -454,7 +454,7 @@ def _show(error: BaseException, shown: str) -> None:
         _add_the_whole(error)
         return
     if shown == "noted" and isinstance(error, Exception) and _NOTE not in getattr(error, "__notes__", ()):
-        error.add_note(_NOTE)
+        _set(error, "__notes__", [*getattr(error, "__notes__", ()), _NOTE])
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -462,14 +462,19 @@ def _show(error: BaseException, shown: str) -> None:
         if shown == "marked":
             _mark(link.__traceback__)
         else:
-            link.__traceback__ = _users_frames(link.__traceback__)
+            _set(link, "__traceback__", _users_frames(link.__traceback__))
         cause, occasion = link.__cause__, link.__context__
         if cause is not None and _is_inside(cause, link):
-            link.__cause__ = None  # by which its context is suppressed too
+            _set(link, "__cause__", None)  # by which its context is suppressed too
             return
         if occasion is not None and cause is None and _users_frames(occasion.__traceback__) is None:
-            link.__suppress_context__ = True
+            _set(link, "__suppress_context__", True)
         link = cause or (None if link.__suppress_context__ else occasion)
+
+
+def _set(error: BaseException, name: str, value: Any) -> None:
+    """Set what Python itself keeps in an error, also where the user's class refuses it, as a frozen dataclass does."""
+    BaseException.__setattr__(error, name, value)
 
 
 def _is_inside(cause: BaseException, error: BaseException) -> bool:
@@ -491,12 +496,13 @@ def _add_the_whole(error: Exception) -> None:
         whole = WholeTraceback("The error that follows, with pullback's own frames:")
         whole.__cause__, whole.__context__ = error.__cause__, error.__context__
         whole.__suppress_context__ = error.__suppress_context__
-        error.__cause__ = whole
+        _set(error, "__cause__", whole)
     while step is not None and step is not whole.shown:
         steps.append(step)
         step = step.tb_next
     whole.__traceback__ = _rebuilt(steps, whole.__traceback__)
-    error.__traceback__ = whole.shown = _users_frames(error.__traceback__)
+    whole.shown = _users_frames(error.__traceback__)
+    _set(error, "__traceback__", whole.shown)
 
 
 def _users_frames(traceback: TracebackType | None) -> TracebackType | None:

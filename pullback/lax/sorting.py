@@ -10,7 +10,7 @@ from pullback.core.array import Array, ArrayLike
 from pullback.core.brief import brief
 from pullback.core.dtypes import INT32, in_words, kind
 from pullback.core.errors import AxisError, ShapeError
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, whole
 from pullback.numpy.factories import Function, named
 from pullback.numpy.promotion import at_user_line, flags, refuse_complex
 from pullback.numpy.promotion import operand as as_operand
@@ -99,7 +99,7 @@ def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_sta
 def _largest(name: str, operand: Any, k: Any, axis: Any, descending: bool) -> tuple[Array, Array]:
     x = as_operand(operand, name)
     refuse_complex(name, x)
-    along, count = _axis(axis, x, name), operators.index(k)
+    along, count = _axis(axis, x, name), whole(k, f"{name}'s k")
     if not 0 <= count <= x.type.shape[along]:
         raise ValueError(f"{name} of {x.type} along axis {axis} has no {k} elements: k must be 0 to the size.{at_user_line()}")
     if x.type.shape[along] > 2**31:

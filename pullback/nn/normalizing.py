@@ -13,7 +13,7 @@ from pullback.core.tracing import type_of
 from pullback.lax.collectives import axis_index, axis_size
 from pullback.nn.activations import narrow, wide
 from pullback.numpy.arithmetic import add, maximum, sign
-from pullback.numpy.axes import Axis, normal_axes, normal_axis
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, whole
 from pullback.numpy.complexes import real
 from pullback.numpy.elementary import exp, log
 from pullback.numpy.logic import isfinite
@@ -212,7 +212,7 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike = None, axis: in
         >>> nn.one_hot(1, 3, dtype=bool)
         [False  True False]:bool[3]:cpu(0)
     """
-    x = operand(x, "one_hot")
+    x, num_classes = operand(x, "one_hot"), whole(num_classes, "one_hot's num_classes")
     if x.type.dtype.itemsize < 4:  # in which there may be fewer numbers than classes
         x = convert_element_type(x, new_dtype=default_dtype("f" if kind(x.type.dtype) == "f" else "i"))
     wanted = default_dtype("f") if dtype is None else requested(dtype)

@@ -10,6 +10,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import BOOL, accumulation_dtype, default_dtype, is_inexact, kind
+from pullback.numpy.axes import whole
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import COMMON, Binary, Unary, about, binary, named, unary
 from pullback.numpy.promotion import (
@@ -408,7 +409,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         [1200 1200]:i32[2]:cpu(0)
     """
     refuse_out("round", out)
-    x = operand(a, "round")
+    x, decimals = operand(a, "round"), whole(decimals, "round's decimals")
     dtype = x.type.dtype
     if kind(dtype) == "c":
         return complexes.complex(round(complexes.real(x), decimals), round(complexes.imag(x), decimals))

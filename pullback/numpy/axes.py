@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from pullback.core.brief import brief
-from pullback.core.errors import AxisError
+from pullback.core.errors import AxisError, ConcretizationError
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
 from pullback.numpy.promotion import at_user_line
@@ -33,10 +33,20 @@ def normal_axis(axis: Any, ndim: int, name: str) -> int:
         cure = f" Arrays are joined as a list: {name}([a, b])." if name in _JOINING and hasattr(axis, "type") else ""
         raise AxisError(f"{name} takes an int as axis, but {given} cannot be one.{cure}{at_user_line()}") from None
     if not -ndim <= number < ndim:
-        has = f"axes 0 to {ndim - 1}" if ndim else "no axes"
+        has = f"axes 0 to {ndim - 1}" if ndim > 1 else "axis 0 alone" if ndim else "no axes"
         cure = "Count them from 0, or backwards from -1." if ndim else "It needs none: leave axis out."
         raise AxisError(f"{name} of an array with {has}: axis {number} is out of bounds. {cure}{at_user_line()}")
     return number % ndim
+
+
+def whole(number: Any, what: str) -> int:
+    """An argument, called `what`, that is a whole number."""
+    try:
+        return operator.index(number)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, but got {brief(number)}.{at_user_line()}") from None
 
 
 def several(given: Any) -> tuple[Any, ...]:

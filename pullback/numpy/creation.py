@@ -27,7 +27,7 @@ from pullback.core.dtypes import (
 from pullback.core.errors import AxisError, DtypeError, ShapeError, TracerIntegerConversionError
 from pullback.core.tracing import Tracer, innermost_staging, type_of
 from pullback.core.types import Shape, ShapeLike, array_type
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, whole
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import (
     NATIVE_FLOATS,
@@ -675,7 +675,7 @@ def _mask(compares: Any, rows: int, columns: int, k: Any) -> Any:
     row, column = [iota(dtype=index, shape=(rows, columns), dimension=axis) for axis in (0, 1)]
     if isinstance(k, Tracer):
         return compares(arithmetic.sub(column, row), in_dtype(k, index))
-    near = max(-rows, min(operator.index(k), columns))
+    near = max(-rows, min(whole(k, "The number of a diagonal, k,"), columns))
     return compares(arithmetic.sub(column, row), literal_of(near, index))
 
 
@@ -785,7 +785,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         >>> pnp.diag(pnp.array([[1, 2], [3, 4]]), k=1)
         [2]:i32[1]:cpu(0)
     """
-    v = operand(v, "diag")
+    v, k = operand(v, "diag"), whole(k, "diag's k")
     if v.type.ndim == 2:
         return diagonal(v, k)
     if v.type.ndim != 1:
@@ -830,6 +830,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     order = (*[axis for axis in range(ndim) if axis not in pair], *pair)
     a = shapes.transpose(a, permutation=order) if order != tuple(range(ndim)) else a
     *lead, rows, columns = a.type.shape
+    offset = whole(offset, "diagonal's offset")
     length = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     if length == 0:
         return zeros((*lead, 0), a.type.dtype)
@@ -837,8 +838,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     flat = shapes.reshape(a, new_sizes=(*lead, rows * columns))
     start = offset if offset >= 0 else -offset * columns
     stop = start + (length - 1) * (columns + 1) + 1
-    whole = [(0, size, 1) for size in lead]
-    begins, ends, strides = zip(*whole, (start, stop, columns + 1))
+    all_of = [(0, size, 1) for size in lead]
+    begins, ends, strides = zip(*all_of, (start, stop, columns + 1))
     return shapes.slice(flat, start_indices=begins, limit_indices=ends, strides=strides)
 
 

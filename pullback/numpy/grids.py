@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from pullback.core.source import api_class
 from pullback.core.tracing import Tracer
 from pullback.core.types import Shape, ShapeLike
 from pullback.numpy.arithmetic import floor_divide, multiply, remainder
+from pullback.numpy.axes import whole
 from pullback.numpy.creation import arange, array, checked_shape, meshgrid, ones
 from pullback.numpy.indexing import from_end
 from pullback.numpy.logic import clip, where
@@ -242,7 +242,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 def _triangle(name: str, below: bool, shape: Any, k: int) -> tuple[Array, Array]:
     rows, columns = checked_shape(shape, name)
-    offset = operator.index(k)
+    offset = whole(k, f"{name}'s k")
     difference = np.arange(columns) - np.arange(rows)[:, None]
     first, second = np.nonzero(difference <= offset if below else difference >= offset)
     return _known(first), _known(second)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from pullback.core.errors import ConcretizationError, DtypeError, ShapeError
 from pullback.core.modes import current_mode
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import maximum
+from pullback.numpy.axes import whole
 from pullback.numpy.creation import array, asarray, zeros
 from pullback.numpy.logic import where
 from pullback.numpy.promotion import at_user_line, flags, in_dtype, operand, refuse_complex, strong, to_inexact
@@ -68,7 +68,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         raise DtypeError(f"bincount takes integers, but got {x.type}. Convert with .astype(int).{at_user_line()}")
     if x.type.ndim != 1:
         raise ShapeError(f"bincount takes a vector, but got {x.type}. Flatten it with ravel().{at_user_line()}")
-    least = operator.index(minlength)
+    least = whole(minlength, "bincount's minlength")
     if not isinstance(x, Tracer):
         host = np.asarray(host_of(x))
         if host.size and host.min() < 0 and not current_mode().clamps:
@@ -77,7 +77,7 @@ def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0,
         _refuse_traced("bincount", x, "Say how long it is to be, bincount(x, length=n).")
         length = max(int(host.max()) + 1 if host.size else 0, least)
     x = maximum(in_dtype(x, default_dtype("i")), 0)
-    return _added(x, weights, operator.index(length), "bincount")
+    return _added(x, weights, whole(length, "bincount's length"), "bincount")
 
 
 def _added(places: Any, weights: Any, length: int, name: str) -> Any:
@@ -137,7 +137,7 @@ def _edges(name: str, a: Any, bins: Any, range: Any) -> Any:
         return strong(given)
     if isinstance(bins, Tracer):
         _refuse_traced(name, bins, "Pass a Python int.")
-    count = operator.index(bins)
+    count = whole(bins, f"{name}'s bins")
     if count < 1:
         raise ValueError(f"{name} needs a bin at least, but got bins={count}.{at_user_line()}")
     if range is not None:

@@ -664,7 +664,7 @@ _namespace_module: list[Any] = []  # pullback.numpy itself, which imports this f
 def _only_element(x: Any, what: str) -> Any:
     if x.type.size != 1:
         raise TypeError(f"{what} takes an array of one element, but got {x.type}.{at_user_line()}")
-    return x.view().item()
+    return x._numpy().item()
 
 
 def _rebuild(shape: tuple[int, ...], dtype_name: str, weak: bool, data: bytes) -> Array:
@@ -678,7 +678,7 @@ class _OfArrays:
                 f"The truth of an array of {self.type.size} elements ({self.type}) is not defined: use .any() or .all()."
                 f"{at_user_line()}"
             )
-        return bool(self.view())
+        return bool(self._numpy())
 
     def __int__(self: Any) -> int:
         return int(_only_element(self, "int()"))
@@ -712,7 +712,7 @@ class _OfArrays:
 
     def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """The values as a NumPy array: a read-only view without a copy, unless `dtype` or `copy` ask for one."""
-        view: np.ndarray[Any, Any] = self.view()
+        view: np.ndarray[Any, Any] = self._numpy()
         if dtype is not None and np.dtype(dtype) != view.dtype:
             if copy is False:
                 raise ValueError(f"{self.type} does not become {np.dtype(dtype).name} without a copy: leave copy=False out.")
@@ -723,18 +723,18 @@ class _OfArrays:
         self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
         """The values for another library: read-only, or a copy for one that knows no read-only memory."""
-        host = self.view()
+        host = self._numpy()
         if (max_version or (0, 0)) < (1, 0) and copy is not False:  # a consumer that cannot be told that memory is read-only
             host = host.copy()
         options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         return host.__dlpack__(stream=stream, **{name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self: Any) -> tuple[int, int]:
-        device: tuple[int, int] = self.view().__dlpack_device__()
+        device: tuple[int, int] = self._numpy().__dlpack_device__()
         return device
 
     def __buffer__(self: Any, flags: int) -> memoryview:
-        return memoryview(self.view())
+        return memoryview(self._numpy())
 
     def __reduce__(self: Any) -> tuple[Any, ...]:
         return _rebuild, (self.type.shape, self.type.dtype.name, self.type.weak, self.tobytes())
@@ -755,7 +755,7 @@ class _OfArrays:
             >>> pnp.array(2.5).item(), pnp.array([[1, 2], [3, 4]]).item(1, 0)
             (2.5, 3)
         """
-        host = self.view()
+        host = self._numpy()
         if not args and host.size != 1:
             raise ShapeError(
                 f"item() takes an array of one element, but got {self.type}; give the index of one.{at_user_line()}"
@@ -772,7 +772,7 @@ class _OfArrays:
             >>> pnp.array([[1, 2], [3, 4]]).tolist(), pnp.array(2.5).tolist()
             ([[1, 2], [3, 4]], 2.5)
         """
-        return self.view().tolist()
+        return self._numpy().tolist()
 
     def tobytes(self: Any, order: Any = "C") -> bytes:
         r"""The bytes of the values, in row-major order.

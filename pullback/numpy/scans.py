@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from pullback.core.dtypes import BOOL, DTypeLike, default_dtype, is_inexact, req
 from pullback.core.errors import ShapeError
 from pullback.numpy.arithmetic import abs as absolute
 from pullback.numpy.arithmetic import remainder, subtract
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, whole
 from pullback.numpy.creation import full
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.factories import Function, named
@@ -173,7 +172,7 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
         [1 3]:i32[2]:cpu(0)
     """
     x, place = along(a, normal_axis(axis, operand(a, "diff").type.ndim, "diff"), "diff")
-    if operator.index(n) < 0:
+    if whole(n, "diff's n") < 0:
         raise ValueError(f"diff takes differences n >= 0 times, not {n}.{at_user_line()}")
     if not n:
         return x

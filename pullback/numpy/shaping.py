@@ -16,7 +16,7 @@ from pullback.core.dtypes import DTypeLike
 from pullback.core.errors import AxisError, ShapeError
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType, Shape, ShapeLike
-from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, several, whole
 from pullback.numpy.creation import array, checked_shape, full
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.promotion import at_user_line, broadcast, operand, refuse_out, to_common_dtype
@@ -812,7 +812,7 @@ def split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: int = 
     """
     ary = operand(ary, "split")
     size = ary.type.shape[normal_axis(axis, ary.type.ndim, "split")]
-    if not np.ndim(indices_or_sections) and size % (operator.index(indices_or_sections) or 1):  # type: ignore[arg-type]
+    if not np.ndim(indices_or_sections) and size % (whole(indices_or_sections, "split's number of parts") or 1):
         raise ShapeError(
             f"split cannot cut {ary.type} into {indices_or_sections} equal parts along axis {axis}. Use array_split, whose"
             f" parts may differ by one.{at_user_line()}"
@@ -845,14 +845,14 @@ def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int], axis: 
     along = normal_axis(axis, ary.type.ndim, "array_split")
     size = ary.type.shape[along]
     if not np.ndim(indices_or_sections):
-        count = operator.index(indices_or_sections)  # type: ignore[arg-type]
+        count = whole(indices_or_sections, "array_split's number of parts")
         if count < 1:
             raise ShapeError(
                 f"array_split cannot cut an array into {counted(count, 'part')}. Ask for 1 or more.{at_user_line()}"
             )
         bounds = [i * (size // count) + min(i, size % count) for i in range(count + 1)]
     else:
-        given = [operator.index(i) for i in indices_or_sections]  # type: ignore[union-attr]
+        given = [whole(i, "Each place at which an array is split") for i in indices_or_sections]  # type: ignore[union-attr]
         bounds = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in given], size]
     return [cut(ary, along, start, max(start, stop)) for start, stop in itertools.pairwise(bounds)]
 
@@ -1135,7 +1135,7 @@ def roll(a: ArrayLike, shift: ShapeLike | Array, axis: Axis = None) -> Array:
             index = (array(range(size)) - amount) % size
             a = a[(slice(None),) * along + (index,)]
             continue
-        offset = operator.index(amount) % size if size else 0
+        offset = whole(amount, "roll's shift") % size if size else 0
         if offset:
             a = shapes.concatenate(cut(a, along, size - offset, size), cut(a, along, 0, size - offset), dimension=along)
     return a
@@ -1166,7 +1166,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     first, second = (normal_axis(axis, m.type.ndim, "rot90") for axis in axes)
     if first == second:
         raise AxisError(f"rot90 takes two different axes, but got {axes}.{at_user_line()}")
-    k %= 4
+    k = whole(k, "rot90's k") % 4
     if k == 0:
         return m
     if k == 2:

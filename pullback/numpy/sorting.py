@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from pullback.core.errors import AxisError, DtypeError, ShapeError
 from pullback.core.tracing import Tracer, innermost_staging
 from pullback.core.types import array_type
 from pullback.numpy.arithmetic import subtract
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, whole
 from pullback.numpy.creation import array
 from pullback.numpy.eager import by_numpy
 from pullback.numpy.logic import where
@@ -164,7 +163,7 @@ def _parted(name: str, a: Any, kth: Any, axis: Any, ordered: Any) -> Any:
     a, place = along(a, axis, name)
     size = a.type.shape[place]
     for one in kth if isinstance(kth, (tuple, list)) else (kth,):
-        if not -size <= operator.index(one) < size:
+        if not -size <= whole(one, f"{name}'s kth") < size:
             raise ValueError(
                 f"{name} of {a.type} along axis {axis} has no place kth={one}. Count from 0 to the size less 1.{at_user_line()}"
             )

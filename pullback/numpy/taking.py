@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from pullback.core.errors import ConcretizationError, IndexDtypeError, ShapeErro
 from pullback.core.lazy import lazy_module
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import remainder
-from pullback.numpy.axes import normal_axis
+from pullback.numpy.axes import normal_axis, whole
 from pullback.numpy.creation import array, full
 from pullback.numpy.indexing import Index, get_item, read, read_by_numpy
 from pullback.numpy.promotion import at_user_line, broadcast_shapes, flags, in_dtype, literal_of, operand
@@ -32,7 +31,7 @@ def known_size(size: Any, name: str) -> int | None:
     """How many elements a function is to return whose result would depend on the values; None if nothing is said."""
     if size is None:
         return None
-    number = operator.index(size)
+    number = whole(size, f"{name}'s size")
     if number < 0:
         raise ShapeError(f"{name} takes a size that is not negative, but got {number}.{at_user_line()}")
     return number

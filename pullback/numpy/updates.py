@@ -12,7 +12,7 @@ from pullback.core.dtypes import BOOL, INT32, RANK, DType, accumulation_dtype, d
 from pullback.core.errors import NonConcreteBooleanIndexError, ShapeError
 from pullback.core.lazy import lazy_module
 from pullback.core.modes import current_mode
-from pullback.core.source import api_boundary, api_class, warn
+from pullback.core.source import api_boundary, warn
 from pullback.core.tracing import Tracer, _quiet_numpy, innermost_staging
 from pullback.core.types import Shape
 from pullback.numpy.arithmetic import add, divide, maximum, minimum, multiply, negative
@@ -48,7 +48,6 @@ loops = lazy_module("pullback.api.loops")
 METHODS = ("get", "set", "add", "subtract", "multiply", "mul", "divide", "power", "min", "max", "apply")  # of `Place`
 
 
-@api_class
 class Updater:
     """`x.at`: index it, and call one of the methods of what that gives.
 
@@ -70,12 +69,15 @@ class Updater:
     def __getitem__(self, index: Any) -> Place:
         return Place(self._array, index)
 
+    @api_boundary
     def __setitem__(self, index: Any, value: Any) -> None:
         raise _in_place("=", "set")
 
+    @api_boundary
     def __call__(self, *args: Any) -> NoReturn:
         raise TypeError(f"x.at is indexed, not called: write x.at[index].set(values).{at_user_line()}")
 
+    @api_boundary
     def __getattr__(self, name: str) -> NoReturn:
         first = f": index it first, x.at[index].{name}(...)" if name in METHODS else ""
         raise AttributeError(f"x.at of an array has no attribute {name!r}{first}.", name=name, obj=self)
@@ -99,7 +101,6 @@ class How(TypedDict, total=False):
     wrap_negative_indices: bool
 
 
-@api_class
 class Place:
     """Some elements of an array. Every method returns a new array, of the array's type.
 
@@ -127,24 +128,30 @@ class Place:
         self._array = array
         self._index = index
 
+    @api_boundary
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"x.at[index] has no method {name!r}; those are {', '.join(METHODS)}.", name=name, obj=self)
 
     def __repr__(self) -> str:
         return f"<.at[{self._index!r}] without a method: .get(), .set(values), .add(values), ...>"
 
+    @api_boundary
     def __iadd__(self, values: Any) -> Self:
         raise _in_place("+=", "add")
 
+    @api_boundary
     def __isub__(self, values: Any) -> Self:
         raise _in_place("-=", "subtract")
 
+    @api_boundary
     def __imul__(self, values: Any) -> Self:
         raise _in_place("*=", "multiply")
 
+    @api_boundary
     def __itruediv__(self, values: Any) -> Self:
         raise _in_place("/=", "divide")
 
+    @api_boundary
     def __ipow__(self, values: Any) -> Self:
         raise _in_place("**=", "power")
 

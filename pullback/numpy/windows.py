@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from pullback.core.array import Array, ArrayLike
 from pullback.core.dtypes import default_dtype
+from pullback.numpy.axes import whole
 from pullback.numpy.creation import asarray
 from pullback.numpy.elementary import exp
 from pullback.numpy.factories import named
@@ -28,7 +28,7 @@ _SECTIONS = """    Arguments:
 
 def _window(function: Any, doc: str) -> Callable[[int], Array]:
     def window(M: Any) -> Any:
-        return asarray(function(operator.index(M)).astype(default_dtype("f")))
+        return asarray(function(whole(M, f"{function.__name__}'s M")).astype(default_dtype("f")))
 
     window.__annotations__ = {"M": "int", "return": "Array"}
     return named(window, function.__name__, doc, _SECTIONS)
@@ -102,7 +102,7 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
         >>> pnp.kaiser(3, 2.0)
         [0.43868 1.      0.43868]:f32[3]:cpu(0)
     """
-    count = operator.index(M)
+    count = whole(M, "kaiser's M")
     along = np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(max(count, 0))
     size = to_inexact(beta, "kaiser")
     inner = size * asarray(np.sqrt(1 - along**2).astype(default_dtype("f")))

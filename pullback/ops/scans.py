@@ -18,7 +18,7 @@ from pullback.ops.compare import eq, select
 from pullback.ops.complex import real
 from pullback.ops.convert import convert_element_type
 from pullback.ops.exponential import exp, log
-from pullback.ops.families import all_but, check_axes, check_kinds
+from pullback.ops.families import all_but, check_axes, check_kinds, in_reals
 from pullback.ops.formulas import OPERATIONS
 from pullback.ops.hyperbolic import logaddexp
 from pullback.ops.literals import literal
@@ -210,6 +210,9 @@ class cumprod(Scan):
     kinds = "iufc"
     accumulation = running_dtype
     evaluate, lower = scanning(np.multiply, "stablehlo.multiply", 1)
+
+    def cost(operands, results, **along):
+        return operands[0].size * in_reals(operands[0], product=True)
 
     def jvp(primals, tangents, **along):
         (x,), (t,) = primals, tangents

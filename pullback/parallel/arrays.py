@@ -22,6 +22,7 @@ from pullback.core.trees import array_leaves, unflatten
 from pullback.core.types import ArrayType, array_type
 from pullback.engine.backend import backend_over, spanning
 from pullback.engine.spmd import from_pieces
+from pullback.numpy.axes import whole
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ def make_mesh(
         Mesh(data=1, model=1, cpu(0))
     """
     there = list(_devices(platform) if devices is None else devices)
-    sizes = tuple(map(int, axis_shapes))
+    sizes = tuple([whole(size, "Each of make_mesh's axis_shapes") for size in axis_shapes])
     if sizes.count(-1) == 1:
         rest = math.prod([size for size in sizes if size != -1])
         sizes = tuple([max(len(there) // max(rest, 1), 1) if size == -1 else size for size in sizes])

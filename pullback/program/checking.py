@@ -11,11 +11,12 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.brief import counted
 from pullback.core.errors import ProgramError, PullbackError
 from pullback.core.source import source_text
 from pullback.core.tracing import Tracer
 from pullback.core.types import ArrayType
-from pullback.program.equation import Equation, Graph, Literal, Variable, parts_of, remembered
+from pullback.program.equation import PLAIN, Equation, Graph, Literal, Variable, parts_of, remembered
 from pullback.program.printing import equation_text
 
 
@@ -111,10 +112,10 @@ class _Checker:
         primitive = equation.primitive
         for place, atom in enumerate(equation.inputs):
             self.atom(atom, f"operand {place} of {primitive.name}", equation)
-        for rule in ("result_type", "evaluate", "lower", "expand"):
-            self.parameters(rule, equation)
+        self.parameters(equation)
         for name, value in equation.params.items():
-            self.param(value, f"parameter {name!r} of {primitive.name}", equation)
+            if value.__class__ not in PLAIN:
+                self.param(value, f"parameter {name!r} of {primitive.name}", equation)
         self.types(equation)
         for place, variable in enumerate(equation.outputs):
             self.define(variable, f"result {place} of {primitive.name}", equation)
@@ -130,20 +131,18 @@ class _Checker:
         except TypeError:
             self.fail(f"{what} cannot be hashed: it is of type {type(value).__name__}", equation)
 
-    def parameters(self, rule: str, equation: Equation) -> None:
-        """The parameters are those that a rule takes, and of the kinds that it says."""
-        declared = _declared(getattr(equation.primitive, rule))
-        if declared is None:
-            return
-        name, given = equation.primitive.name, equation.params
-        if missing := declared.needed.difference(given):
-            self.fail(f"{name} has no parameter {min(missing)!r}, which its {rule} rule needs", equation)
-        if declared.named is not None and (unknown := set(given).difference(declared.named)):
-            self.fail(f"{name} has a parameter {min(unknown)!r}, which its {rule} rule does not take", equation)
-        for param, wanted in declared.kinds.items():
-            if param in given and not _is_of(given[param], wanted):
-                said = f"{name} must be {wanted.__name__ if isinstance(wanted, type) else wanted}, but it is {given[param]!r}"
-                self.fail(f"parameter {param!r} of {said}", equation)
+    def parameters(self, equation: Equation) -> None:
+        """There are as many operands as the rules take, and the parameters that they take, of the kinds that they say."""
+        primitive, given = equation.primitive, equation.params
+        stated = _stated(
+            len(equation.inputs), primitive.result_type, primitive.evaluate, primitive.lower, primitive.expand, *given
+        )
+        if stated.wrong:
+            self.fail(f"{primitive.name} {stated.wrong}", equation)
+        for param, wanted in stated.kinds:
+            if not _is_of(given[param], wanted):
+                said = f"must be {wanted.__name__ if isinstance(wanted, type) else wanted}, but it is {given[param]!r}"
+                self.fail(f"parameter {param!r} of {primitive.name} {said}", equation)
 
     def types(self, equation: Equation) -> None:
         """What the operands' types are to each other, and what the results' types are to them."""
@@ -165,20 +164,50 @@ class _Checker:
             self.fail(f"{primitive.name} returns {_list(expected)}, but its results are declared {_list(declared)}", equation)
 
 
+class _Stated(NamedTuple):
+    """What the rules of an operation say of a number of operands and of parameters of certain names: what is wrong with these,
+    and, in the order of the rules, of which kinds the parameters must be."""
+
+    wrong: str
+    kinds: tuple[tuple[str, Any], ...]
+
+
+@functools.lru_cache(1024)
+def _stated(operands: int, result_type: Any, evaluate: Any, lower: Any, expand: Any, *given: str) -> _Stated:
+    kinds: dict[tuple[str, Any], None] = {}
+    rules = {"result_type": result_type, "evaluate": evaluate, "lower": lower, "expand": expand}
+    for rule, declared in [(name, _declared(rule)) for name, rule in rules.items()]:
+        if declared is None:
+            continue
+        own = [needed for name, needed in declared.places if name not in given][rule == "lower" :]  # without the writer
+        if operands < sum(own) or (operands > len(own) and not declared.others):
+            takes = counted(sum(own), "operand") + " or more" * (declared.others or len(own) > sum(own))
+            return _Stated(f"has {counted(operands, 'operand')}, but its {rule} rule takes {takes}", ())
+        if missing := declared.needed.difference(given):
+            return _Stated(f"has no parameter {min(missing)!r}, which its {rule} rule needs", ())
+        if declared.named is not None and (unknown := set(given).difference(declared.named)):
+            return _Stated(f"has a parameter {min(unknown)!r}, which its {rule} rule does not take", ())
+        kinds |= dict.fromkeys([(name, kind) for name, kind in declared.kinds.items() if name in given and kind is not Any])
+    return _Stated("", tuple(kinds))
+
+
 class _Declared(NamedTuple):
-    """The parameters of an operation as a rule of it declares them: those that it names, or None if it takes any; those that
-    it cannot do without; and the annotations."""
+    """What a rule of an operation takes: the parameters that it names, or None if it takes any; those that it cannot do
+    without; the annotations; the arguments that may stand by position, with whether they must be given; and whether it takes
+    any number of others."""
 
     named: frozenset[str] | None
     needed: frozenset[str]
     kinds: dict[str, Any]
+    places: tuple[tuple[str, bool], ...]
+    others: bool
 
 
 @functools.lru_cache(1024)
 def _declared(rule: Any) -> _Declared | None:
     """What a rule declares; None if it says nothing of its parameters, as the name of an operation of StableHLO."""
     if isinstance(rule, np.ufunc):
-        return _Declared(frozenset(), frozenset(), {})
+        return _Declared(frozenset(), frozenset(), {}, (("", True),) * rule.nin, False)
     function = getattr(rule, "func", rule)
     if not isinstance(function, FunctionType):
         return None
@@ -187,7 +216,11 @@ def _declared(rule: Any) -> _Declared | None:
     needed = frozenset([one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty])
     kinds = typing.get_type_hints(function) if function.__annotations__ else {}
     anything = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    return _Declared(None if anything else named, needed, {name: kind for name, kind in kinds.items() if name in named})
+    kinds = {name: kind for name, kind in kinds.items() if name in named}
+    by_position = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    places = tuple([(one.name, one.default is one.empty) for one in by_position])
+    others = any(one.kind is one.VAR_POSITIONAL for one in parameters)
+    return _Declared(None if anything else named, needed, kinds, places, others)
 
 
 def _is_of(value: Any, kind: Any) -> bool:

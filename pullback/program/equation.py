@@ -285,10 +285,15 @@ def record_fields(value: Any) -> list[tuple[str, Any]]:
     return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value) if field.init]
 
 
+PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})  # the classes of most parameters, which hold nothing
+
+
 def parts_of(value: Any) -> list[Any]:
     """A parameter and all that it holds in tuples and records, each Program as it is."""
     found = [value]
     for item in found:  # which grows meanwhile
+        if item.__class__ in PLAIN:
+            continue
         if isinstance(item, tuple):
             found.extend(item)
         elif is_record(type(item)):

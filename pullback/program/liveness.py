@@ -373,9 +373,10 @@ class _Walk:
             more = sum([variable.type.nbytes for variable in carried])
             parts.append(_Part(run.program, released, around + more, run.at_once, inside, carried))
         deepest = max([part for part in parts if part.flow.rows], key=lambda part: part.live, default=None)
-        after = self.live - freed
+        gone = frozenset(given.values()).difference([self.place[variable] for variable in equation.outputs])
+        after = self.live - sum([self.buffers[number].bytes for number in gone])
         if deepest is None or deepest.live < after:
-            return _Row(equation, after, tuple(parts), released=frozenset(given.values()))
+            return _Row(equation, after, tuple(parts), released=gone)
         return _Row(equation, deepest.live, tuple(parts), deepest)
 
     def given(self, i: int, equation: Equation, run: Run) -> dict[int, int]:

@@ -28,24 +28,25 @@ class Opened(NamedTuple):
 
 def matched(before: Graph, after: Graph) -> tuple[Matching, Opened, Opened]:
     """What stands for each other in two Programs. An equation that only one of them has is opened if at least half of what it
-    runs is found in the other one.
+    runs, or that the equations in it do, is found in the other one.
 
     Returns:
         A Matching of the opened Programs, and these.
     """
     first, second = [Opened(graph, {}, frozenset()) for graph in (before, after)]
-    found = Matching(before, after)
+    found = tried = Matching(before, after)
+    one, other = first, second
     while True:
-        partners = {a: b for b, a in found.partner.items()}
-        one, other = _open(first, _has_no_equal(partners)), _open(second, _has_no_equal(found.partner))
+        partners = {a: b for b, a in tried.partner.items()}
+        deeper = _open(one, _has_no_equal(partners)), _open(other, _has_no_equal(tried.partner))
+        if deeper[0] is one and deeper[1] is other:
+            return found, first, second
+        one, other = deeper
+        tried = Matching(one.graph, other.graph)
         new = [len(now.inside - then.inside) for now, then in ((one, first), (other, second))]
-        if not any(new):
-            return found, first, second
-        again = Matching(one.graph, other.graph)
-        gain = _alike(again) - _alike(found)
-        if 2 * gain < min([count for count in new if count]):
-            return found, first, second
-        found, first, second = again, one, other
+        least = min([count for count in new if count], default=0)
+        if least and 2 * (_alike(tried) - _alike(found)) >= least:
+            found, first, second = tried, one, other
 
 
 def _alike(found: Matching) -> int:

@@ -243,6 +243,7 @@ class Program(Graph):
             A Program.
 
         Raises:
+            TypeError: `primitives` or `classes` are no dict.
             ProgramError: the text is not such JSON, is of an unknown version, uses something unknown, or is no right Program.
 
         Example:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import enum
+import functools
 import itertools
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from pullback.core.array import Array, plain_number
+from pullback.core.brief import brief
 from pullback.core.dtypes import BY_SHORT_NAME, SHORT_NAMES
 from pullback.core.errors import ProgramError
 from pullback.core.lazy import lazy_module
@@ -76,9 +78,13 @@ def from_json(text: str, primitives: Mapping[str, Primitive], kind: type[P], cla
     Returns:
         a Program equal to the one that was written, with the same names of Programs and sources of equations.
     Raises:
+        TypeError: `primitives` or `classes` are no dict.
         ProgramError: the text is not such JSON, is of a version that this one does not read, uses something unknown, or is of a
             Program that breaks a rule of Programs, as one does whose results have other types than their operations give.
     """
+    for name, given in (("primitives", primitives), ("classes", {} if classes is None else classes)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"from_json takes {name} as a dict by their names, but got {brief(given)}.")
     try:
         data = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
@@ -307,7 +313,7 @@ class _Reader(Generic[P]):
             case "program":
                 return self.programs[content]
             case "tuple":
-                return tuple([self.value(item, primitive) for item in content])
+                return tuple([self.value(item, primitive) if isinstance(item, dict) else item for item in content])
             case "enum":
                 found: Any = self.find_class(content[0], primitive)
                 return found[content[1]]
@@ -339,6 +345,7 @@ class _Reader(Generic[P]):
         )
 
 
+@functools.lru_cache(4096)
 def read_type(text: str) -> ArrayType:
     """The type that `str(type)` wrote: `f32[3,5]`, `~f32[]`.
 

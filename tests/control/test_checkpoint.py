@@ -15,6 +15,7 @@ from pullback.api.memory import parse_bytes
 from pullback.control.call import inlined
 from pullback.control.checkpoint import checkpoint as checkpoint_primitive
 from pullback.control.checkpoint import name
+from pullback.core.source import shown_file
 from pullback.engine.compile import lower_to_text
 from pullback.engine.lower import lower_program
 from pullback.ops.trigonometric import sin
@@ -406,6 +407,18 @@ def test_saved_residuals() -> None:
     text = str(saved)
     assert "argument x" in text and "dot_general" in text and "tanh" in text and "hidden = pnp.tanh(x @ w)" in text
     assert f"{len(saved)} residuals" in text
+
+
+def test_residuals_that_are_alike_are_one_row_and_files_are_named_from_here() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            x = pnp.sin(x)
+        return x
+
+    saved = pb.saved_residuals(f, pb.ArrayType((5, 4), "float32"))
+    rows = str(saved).split("\n")[1:]
+    assert rows[0].startswith("3 x f32[5,4]    240  cos      sin        ") and rows[1:] == ["3 residuals, 240 bytes"]
+    assert saved[0].source.startswith(__file__) and f"  {shown_file(__file__)}:" in rows[0]
 
 
 def test_saved_residuals_see_into_jit() -> None:

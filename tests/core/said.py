@@ -5,6 +5,147 @@ from __future__ import annotations
 # The call; the class of the error; its text, without the user's line.
 SAID: list[tuple[str, str, str]] = [
     (
+        "pnp.roll(pnp.ones(3), 1.5)",
+        "TypeError",
+        "roll's shift must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.rot90(pnp.ones((2, 2)), 1.5)",
+        "TypeError",
+        "rot90's k must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.round(pnp.ones(3), 1.5)",
+        "TypeError",
+        "round's decimals must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.eye(3, k=1.5)",
+        "TypeError",
+        "The number of a diagonal, k, must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.diag(pnp.ones(3), 0.5)",
+        "TypeError",
+        "diag's k must be a whole number, but got 0.5.",
+    ),
+    (
+        "pnp.trace(pnp.ones((3, 3)), 0.5)",
+        "TypeError",
+        "diagonal's offset must be a whole number, but got 0.5.",
+    ),
+    (
+        "pnp.tril_indices(3, 0.5)",
+        "TypeError",
+        "tril_indices's k must be a whole number, but got 0.5.",
+    ),
+    (
+        "pnp.diff(pnp.ones(3), n=1.5)",
+        "TypeError",
+        "diff's n must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.hanning(3.5)",
+        "TypeError",
+        "hanning's M must be a whole number, but got 3.5.",
+    ),
+    (
+        "pnp.kaiser(3.5, 1.0)",
+        "TypeError",
+        "kaiser's M must be a whole number, but got 3.5.",
+    ),
+    (
+        "pnp.split(pnp.ones(3), 1.5)",
+        "TypeError",
+        "split's number of parts must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.array_split(pnp.ones(3), None)",
+        "TypeError",
+        "array_split's number of parts must be a whole number, but got None.",
+    ),
+    (
+        "pnp.split(pnp.ones(3), [1.5])",
+        "TypeError",
+        "Each place at which an array is split must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.nonzero(pnp.ones(3), size=2.5)",
+        "TypeError",
+        "nonzero's size must be a whole number, but got 2.5.",
+    ),
+    (
+        "pnp.partition(pnp.ones(3), 1.5)",
+        "TypeError",
+        "partition's kth must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.histogram(pnp.ones(3), 2.5)",
+        "TypeError",
+        "histogram's bins must be a whole number, but got 2.5.",
+    ),
+    (
+        "pnp.bincount(np.ones(3, int), minlength=2.5)",
+        "TypeError",
+        "bincount's minlength must be a whole number, but got 2.5.",
+    ),
+    (
+        "pnp.bincount(np.ones(3, int), length=2.5)",
+        "TypeError",
+        "bincount's length must be a whole number, but got 2.5.",
+    ),
+    (
+        "pnp.linalg.matrix_power(pnp.ones((2, 2)), 1.5)",
+        "TypeError",
+        "matrix_power's n must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.linalg.tensorinv(pnp.ones((4, 2, 2)), 1.5)",
+        "TypeError",
+        "tensorinv's ind must be a whole number, but got 1.5.",
+    ),
+    (
+        "pnp.fft.fft(pnp.ones(3), 2.5)",
+        "TypeError",
+        "fft's n must be a whole number, but got 2.5.",
+    ),
+    (
+        "lax.top_k(pnp.ones(3), 1.5)",
+        "TypeError",
+        "top_k's k must be a whole number, but got 1.5.",
+    ),
+    (
+        "pb.nn.one_hot(1, 3.5)",
+        "TypeError",
+        "one_hot's num_classes must be a whole number, but got 3.5.",
+    ),
+    (
+        'pb.make_mesh((1.5,), ("x",))',
+        "TypeError",
+        "Each of make_mesh's axis_shapes must be a whole number, but got 1.5.",
+    ),
+    (
+        'pb.Program.from_json("{}", ["sin"])',
+        "TypeError",
+        "from_json takes primitives as a dict by their names, but got ['sin'].",
+    ),
+    (
+        'pb.Program.from_json("{}", {}, [int])',
+        "TypeError",
+        "from_json takes classes as a dict by their names, but got [the class int].",
+    ),
+    (
+        "pnp.asarray(np.array([1, None]))",
+        "LeafError",
+        "A NumPy array of shape (2,) and dtype object holds no numbers, so no array can be made of it. Make numbers of what is "
+        "in it (.astype).",
+    ),
+    (
+        "pnp.asarray(np.ma.masked_array([1.0], [True]))",
+        "LeafError",
+        "A masked NumPy array has values that are missing, which an array cannot have: fill them (.filled).",
+    ),
+    (
         "lax.index_in_dim(pnp.ones(3), 5)",
         "IndexError",
         "index_in_dim: index 5 is out of bounds for axis 0 of f32[3]: it must be one of -3 to 2.",
@@ -403,12 +544,12 @@ SAID: list[tuple[str, str, str]] = [
     (
         "lax.reduce(pnp.ones(3), 0.0, lax.add, (3,))",
         "AxisError",
-        "reduce of an array with axes 0 to 0: axis 3 is out of bounds. Count them from 0, or backwards from -1.",
+        "reduce of an array with axis 0 alone: axis 3 is out of bounds. Count them from 0, or backwards from -1.",
     ),
     (
         "lax.cumsum(pnp.ones(3), 1)",
         "AxisError",
-        "cumsum of an array with axes 0 to 0: axis 1 is out of bounds. Count them from 0, or backwards from -1.",
+        "cumsum of an array with axis 0 alone: axis 1 is out of bounds. Count them from 0, or backwards from -1.",
     ),
     (
         "pnp.stack([pnp.ones(3), pnp.ones(4)])",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import itertools
 import linecache
 import re
+from collections import OrderedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -159,6 +163,39 @@ def test_the_place_in_the_users_program_comes_last() -> None:
 # ---- what is put into messages ----------------------------------------------------------------------------------------
 
 
+class Colour(enum.StrEnum):
+    RED = "red"
+
+
+class Layer(NamedTuple):
+    w: Any
+    b: Any
+
+
+@dataclasses.dataclass
+class State:
+    params: Any
+    step: Any
+
+
+class Printed(list):
+    def __repr__(self) -> str:
+        return "a list\nof letters"
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        return str(1 // 0)
+
+
+def holding_itself(container: Any) -> Any:
+    if isinstance(container, dict):
+        container[0] = container
+    else:
+        container.append(container)
+    return container
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -175,6 +212,21 @@ def test_the_place_in_the_users_program_comes_last() -> None:
         ([object(), {"x": pb.numpy.zeros(2)}], "[<object object>, {'x': f32[2]}]"),
         (list(range(100)), "[0, 1, 2, 3, 4, 5, 6, 7, ...]"),
         ("x" * 100, f"'{'x' * 76}..."),
+        ("two  words\nat 0x10", r"'two  words\nat 0x10'"),
+        (b"x" * 10**8, f"b'{'x' * 75}..."),
+        (Colour.RED, "<Colour.RED: 'red'>"),
+        ({3}, "{3}"),
+        (frozenset(), "frozenset()"),
+        (set(range(10**6)), "{0, 1, 2, 3, 4, 5, 6, 7, ...}"),
+        (OrderedDict(w=np.zeros(2)), "OrderedDict({'w': a NumPy array of shape (2,) and dtype float64})"),
+        (Layer(pb.numpy.zeros(2), [np.zeros(3)]), "Layer(w=f32[2], b=[a NumPy array of shape (3,) and dtype float64])"),
+        (State(pb.numpy.zeros(2), None), "State(params=f32[2], step=None)"),
+        (Printed("ab"), "a list of letters"),
+        (holding_itself([1]), "[1, [1, [1, [1, [...]]]]]"),
+        (holding_itself({}), "{0: {0: {0: {0: {...}}}}}"),
+        (State(holding_itself([]), 0), "State(params=[[[[...]]]], step=0)"),
+        (Unprintable(), "<Unprintable object whose repr raises ZeroDivisionError>"),
+        ((Unprintable(),), "(<Unprintable object whose repr raises ZeroDivisionError>,)"),
     ],
 )
 def test_values_are_shown_in_brief(value: object, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import traceback
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 
 import pullback as pb
 import pullback.numpy as pnp
-from pullback.core.source import PACKAGE, api_boundary, is_boundary
+from pullback.core.source import PACKAGE, SHOWN, api_boundary, is_boundary, tracebacks
 from pullback.numpy.updates import METHODS, Place
 
 X, Y = pnp.ones(3), pnp.ones(4)
@@ -75,6 +76,26 @@ def test_a_traceback_has_the_users_frames_only(name: str) -> None:
         MISTAKES[name]()
     frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert frames.count(__file__) >= 2 and not any(file.startswith(PACKAGE) for file in frames), frames
+
+
+@dataclasses.dataclass(frozen=True)
+class Refused(Exception):
+    reason: str
+
+
+@pytest.mark.parametrize("shown", [*SHOWN])
+def test_an_error_of_a_frozen_class_comes_through(shown: str) -> None:
+    def f(x: Any) -> Any:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            raise Refused("no") from (None if shown == "users" else ValueError("second"))
+
+    with tracebacks.setting(shown), pytest.raises(Refused) as caught:
+        pb.jit(f)(X)
+    frames = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert caught.value.reason == "no"
+    assert any(file.startswith(PACKAGE) for file in frames) == (shown in ("all", "marked"))
 
 
 def test_the_mark_of_a_boundary_is_not_copied() -> None:

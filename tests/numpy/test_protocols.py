@@ -189,7 +189,7 @@ def test_traced_text():
         (lambda: pnp.multiply(pnp.ones((2, 3)), pnp.ones((3, 2))), pb.errors.ShapeError, ["multiply", "(2, 3)", "(3, 2)"]),
         (lambda: pnp.add([1.0], 2.0), pb.errors.LeafError, ["add", "argument 0", "list", "pnp.asarray"]),
         (lambda: pnp.sin("x"), pb.errors.LeafError, ["sin", "'x'", "str"]),
-        (lambda: pnp.sum(pnp.ones(3), axis=1), pb.errors.AxisError, ["sum", "axis 1", "axes 0 to 0"]),
+        (lambda: pnp.sum(pnp.ones(3), axis=1), pb.errors.AxisError, ["sum", "axis 1", "axis 0 alone"]),
         (lambda: pnp.sum(pnp.ones(3), axis=(0, 0)), pb.errors.AxisError, ["twice"]),
         (lambda: pnp.max(pnp.ones((0,))), ValueError, ["max", "no"]),
         (lambda: pnp.ones((2, 3)) @ pnp.ones((2, 3)), pb.errors.ShapeError, ["matmul", "f32[2,3]", "size 3"]),

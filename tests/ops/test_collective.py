@@ -280,7 +280,7 @@ REFUSALS = [
     (lambda x: lax.all_gather(x, "i", axis=2), AxisError, "all_gather of an array with axes 0 to 1: axis 2 is out of bounds"),
     (lambda x: lax.all_gather(x, "i", axis=1, tiled=True), AxisError, "the axes are 0 to 0"),
     (lambda x: lax.all_gather(x[0], "i", tiled=True), AxisError, "there are no axes"),
-    (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "all_to_all of an array with axes 0 to 0: axis 1 is out of bounds"),
+    (lambda x: lax.all_to_all(x, "i", 1, 0), AxisError, "all_to_all of an array with axis 0 alone: axis 1 is out of bounds"),
     (
         lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True),
         ShapeError,

@@ -6,6 +6,8 @@ from random_programs import note, nothing, pair
 
 from pullback.control.call import call
 from pullback.control.cond import cond
+from pullback.control.scan import scan
+from pullback.control.while_loop import while_loop
 from pullback.core.array import Array
 from pullback.core.dtypes import DTYPES
 from pullback.core.errors import ProgramError
@@ -14,7 +16,9 @@ from pullback.core.source import RecordedSource, user_source
 from pullback.core.types import array_type
 from pullback.ops.arithmetic import add, mul
 from pullback.ops.broadcast import reduce_sum
+from pullback.ops.compare import gt
 from pullback.ops.powers import square
+from pullback.ops.scans import cumsum
 from pullback.ops.shape import slice as slice_of
 from pullback.ops.trigonometric import sin
 from pullback.program.checking import check_program
@@ -166,7 +170,55 @@ def test_weakness_belongs_to_the_type():
 def test_operands_that_the_rule_refuses():
     breach(one(add, [var(SCALAR), var(INT)], [var(SCALAR)]), "add refuses its operands: add takes operands of one dtype")
     breach(one(reduce_sum, [var()], [var()], axes=(3,)), "reduce_sum refuses its operands:")
-    breach(one(reduce_sum, [var(INT), var()], [var()], axes=()), "reduce_sum refuses its operands:")
+
+
+by_name = Primitive("by_name", result_type=lambda x, note: x, evaluate=lambda x, note: x)
+
+
+def test_a_number_of_operands_that_no_rule_takes():
+    breach(
+        one(reduce_sum, [var(INT), var()], [var()], axes=()),
+        "reduce_sum has 2 operands, but its result_type rule takes 1 operand",
+    )
+    breach(one(add, [var(), var(), var()], [var()]), "add has 3 operands, but its evaluate rule takes 2 operands")
+    breach(one(cumsum, [var(), var()], [var()], axis=0), "cumsum has 2 operands, but its evaluate rule takes 1 operand")
+    check_program(one(by_name, [var()], [var()], note="a parameter"))
+    breach(one(by_name, [var(), var()], [var()], note=1), "by_name has 2 operands, but its result_type rule takes 1 operand.")
+    breach(one(by_name, [var()], [var()]), "by_name has 1 operand, but its result_type rule takes 2 operands.")
+    breach(one(cond, [], [var()], branches=()), "cond has 0 operands, but its result_type rule takes 1 operand or more")
+
+
+STEP = stage(lambda c, x: [add(c, x), x], [SCALAR, SCALAR])[0]
+POSITIVE = stage(lambda c: [gt(c, 0.0)], [SCALAR])[0]
+NEGATED = stage(lambda c: [mul(c, -1.0)], [SCALAR])[0]
+WRONG_HOLDERS = {
+    "fewer than none that stay": (scan, {"num_consts": -1}, "scan carries 1 value after -1 that stay"),
+    "more that stay than operands": (scan, {"num_consts": 5, "num_carry": 0}, "scan carries 0 values after 5 that stay"),
+    "more that stay in a while loop": (while_loop, {"num_consts": 5}, "while_loop carries -3 values after 5 that stay"),
+    "more carried than operands": (scan, {"num_consts": 1, "num_carry": 2}, "scan carries 2 values after 1 that stay"),
+    "other results than carried": (scan, {"body": stage(lambda c, x: [gt(c, x)], [SCALAR, SCALAR])[0]}, "and returns (bool[])"),
+    "no results": (while_loop, {"body": stage(lambda c, x: [], [SCALAR, SCALAR])[0]}, "and returns ()"),
+    "no test": (while_loop, {"condition": STEP}, "The test of a while_loop returns bool[], not (f32[], f32[])"),
+    "branches that differ": (cond, {"branches": (NEGATED, POSITIVE)}, "but they return (f32[]), (bool[])"),
+    "no branch": (cond, {"branches": ()}, "but they return nothing: there is none"),
+    "no number of a branch": (cond, {"branches": (POSITIVE,)}, "cond takes the number of a branch, i32[], but got f32[]"),
+}
+RIGHT = {
+    "scan": {"body": STEP, "num_consts": 0, "num_carry": 1, "length": 3, "reverse": False, "unroll": 1},
+    "while_loop": {"body": STEP, "condition": stage(lambda c, x: [gt(c, x)], [SCALAR, SCALAR])[0], "num_consts": 0},
+    "cond": {},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_HOLDERS)
+def test_programs_that_do_not_fit_what_runs_them(wrong):
+    holder, params, said = WRONG_HOLDERS[wrong]
+    operands = [var(SCALAR), var(THREE if holder is scan else SCALAR)]
+    results = [var(SCALAR), var(THREE if holder is scan else SCALAR)]
+    right = RIGHT[holder.name]
+    if right:
+        check_program(one(holder, operands, results, **right))
+    breach(one(holder, operands, results, **(right | params)), said)
 
 
 lowered = Primitive("lowered", result_type=lambda x, **params: x, lower=lambda write, x: x)

@@ -226,6 +226,7 @@ def _layer(x: Any) -> Any:
         (lambda layer, wrap: lambda x: pnp.sum(layer(layer(x)) * 3.0), 2),
         (lambda layer, wrap: lambda x: pnp.sum(layer(_layer(x)) * 3.0), 1),
         (lambda layer, wrap: lambda x: wrap(lambda x: layer(x) * 5.0)(x) * 3.0, 2),
+        (lambda layer, wrap: wrap(wrap(lambda x: layer(layer(x)))), 4),
         (lambda layer, wrap: lambda x: wrap(lambda x: (x, pnp.sin(x), x, 1.0))(x), 1),
         (lambda layer, wrap: lambda x: wrap(lambda x: [pnp.sin(x)] * 2)(x)[1], 1),
         (lambda layer, wrap: lambda x: lax.scan(lambda c, _: (layer(c), None), x, None, length=3)[0], 1),

@@ -76,6 +76,12 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], tuple[int, ...], dict[str, float]]]
         (),
         {"sin": 2, "call": 2},
     ),
+    "also one that it is given": (
+        lambda x: pb.jit(lambda y: y)(x @ x) @ x,
+        (T,),
+        (),
+        {"call": 1, "dot_general": 2},
+    ),
     "what is in it is around the held Program": (
         lambda x: (pb.jit(pnp.sin)(x), pnp.cos(x), pb.jit(pnp.tan)(x)),
         (T,),

@@ -253,7 +253,7 @@ def with_source(source):
         (with_source(["f", 1, "g", "text", 5, None]), "not a Program as version 2 writes it: TypeError"),
         (equation(params={"p": {"program": 4}}), "not a Program as version 2 writes it: IndexError"),
         (equation(params={"axis": 0}), "In Program double: mul has a parameter 'axis', which its evaluate rule does not take"),
-        (equation(inputs=[0]), "In Program double: mul refuses its operands"),
+        (equation(inputs=[0]), "In Program double: mul has 1 operand, but its evaluate rule takes 2 operands"),
         (equation(outputs=[[1, "f32[7]"]]), "In Program double: mul returns (f32[]), but its results are declared (f32[7])"),
     ],
 )

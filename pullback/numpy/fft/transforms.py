@@ -15,7 +15,7 @@ from pullback.core.dtypes import FLOAT32, DTypeLike, default_dtype, kind, reques
 from pullback.core.errors import AxisError, DtypeError, ShapeError
 from pullback.core.tracing import Tracer
 from pullback.numpy.arithmetic import multiply, true_divide
-from pullback.numpy.axes import Axis, normal_axes, normal_axis, several
+from pullback.numpy.axes import Axis, normal_axes, normal_axis, several, whole
 from pullback.numpy.complexes import conj
 from pullback.numpy.creation import asarray
 from pullback.numpy.eager import by_numpy
@@ -104,7 +104,7 @@ def _in_groups(x: Array, which: FftType, sizes: tuple[int, ...]) -> Array:
 
 
 def _one_axis(name: str, which: FftType, a: Any, n: int | None, axis: int, norm: str | None) -> Array:
-    if n is not None and operator.index(n) < 1:
+    if n is not None and whole(n, f"{name}'s n") < 1:
         raise ShapeError(f"{name} takes n of 1 or more, not {n}.{at_user_line()}")
     return _transform(name, which, a, None if n is None else (n,), (axis,), norm)
 

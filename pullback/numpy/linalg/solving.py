@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from pullback.core.array import Array, ArrayLike
 from pullback.core.brief import brief
 from pullback.core.errors import ShapeError
+from pullback.numpy.axes import whole
 from pullback.numpy.complexes import real
 from pullback.numpy.creation import zeros
 from pullback.numpy.eager import by_numpy
@@ -257,7 +257,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         [[8 5]
          [5 3]]:i32[2,2]:cpu(0)
     """
-    n = operator.index(n)
+    n = whole(n, "matrix_power's n")
     x = strong(operand(a, "matrix_power"))
     check_square(x, "matrix_power")
     if n == 0:
@@ -292,7 +292,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
         >>> pnp.linalg.tensorinv(pnp.eye(6).reshape(6, 2, 3), ind=1).shape
         (2, 3, 6)
     """
-    ind = operator.index(ind)
+    ind = whole(ind, "tensorinv's ind")
     if ind <= 0:
         raise ValueError(f"tensorinv takes ind > 0, not {ind}.{at_user_line()}")
     x = operand(a, "tensorinv")
