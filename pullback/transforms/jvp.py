@@ -211,8 +211,8 @@ class JvpTrace(Trace):
         return primitive.value(rule, "a tangent of the result's", returned, type)
 
     def combine(self, terms: list[tuple[Any, Any]], type: ArrayType, primitive: Primitive) -> Any:
-        """sum_i tangent_i * multiplier_i, of shape `type.shape`: the tangent of an operation whose primitive this is. A multiplier
-        is an array or an integer."""
+        """sum_i tangent_i * multiplier_i, of shape `type.shape`: the tangent of an operation, by the partials of its primitive.
+        A multiplier is an array or an integer."""
         if self.recording is None:
             return combine(terms, type)
         return self.by_rule(primitive, functools.partial(combine, terms, type), "partials", "tangent")
