@@ -295,7 +295,7 @@ def _residuals(program: Program, names: Sequence[str], seen: set[int]) -> Iterat
             if maker is None and atom not in numbers and _begins(equation, place):
                 continue  # the zeros with which a sum of cotangents begins
             if isinstance(atom, Variable) and (maker is None or maker.role in ("primal", "residual")):
-                wanted.setdefault(atom, {}).update(dict.fromkeys(_rules(equation, place, maker)))
+                wanted.setdefault(atom, {}).update(dict.fromkeys(_rules(equation, place)))
     for variable, rules in wanted.items():
         maker = _innermost(variable, makers.get(variable))
         if maker is not None:
@@ -310,12 +310,10 @@ def _begins(equation: Equation, place: int) -> bool:
     return any([run.loop and run.consts <= place - run.lead < run.consts + run.carry for run in runs_of(equation)])
 
 
-def _rules(reader: Equation, place: int, maker: Equation | None) -> Iterator[str]:
+def _rules(reader: Equation, place: int) -> Iterator[str]:
     """The rules in the backward pass that read an operand, in the Programs that an equation runs too."""
     for one in list(_readers(reader, place)) or [reader]:
         made = _made_as("cotangent", one)
-        if made is None or made.primitive is None:  # a product with the derivative that a rule has given
-            made = _made_as("residual", maker)
         yield one.primitive.name if made is None or made.primitive is None else f"{made.rule} of {made.primitive.name}"
 
 

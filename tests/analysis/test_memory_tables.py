@@ -93,7 +93,7 @@ def test_the_residuals_are_those_of_reverse_mode() -> None:
 def test_a_residual_says_who_made_it_and_which_rule_wants_it() -> None:
     found = {one.made_by: one for one in pb.memory(pb.grad(loss), W, X, backend=False).residuals}
     tanh = found["sech_squared"]
-    assert tanh.wanted_by == ("partials of tanh",) and tanh.text == "h = pnp.tanh(x @ w)" and tanh.role == "residual"
+    assert tanh.wanted_by == ("transpose of tanh",) and tanh.text == "h = pnp.tanh(x @ w)" and tanh.role == "residual"
     assert found["argument x"].wanted_by == ("transpose of dot_general",) and found["argument x"].line == 0
 
 
