@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import re
@@ -11,6 +10,10 @@ from types import FunctionType
 from typing import Any
 
 import numpy as np
+
+from pullback.core.lazy import lazy_module
+
+dataclasses = lazy_module("dataclasses")
 
 LONGEST, MOST, DEEPEST = 80, 8, 4  # characters of a value, elements of a container, containers in each other
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -51,7 +54,7 @@ def counted(number: int, what: str) -> str:
 def words_of(value: Any, depth: int = DEEPEST) -> str:
     """All of what `brief` shows the beginning of; a class registers what is shown of its instances, of which containers show
     elements while `depth` is not 0."""
-    if dataclasses.is_dataclass(value) and value.__dataclass_params__.repr:  # type: ignore[union-attr]
+    if hasattr(type(value), "__dataclass_fields__") and type(value).__dataclass_params__.repr:
         return _of_fields(value, [field.name for field in dataclasses.fields(value) if field.repr], depth)
     try:
         shown = repr(value)
