@@ -19,6 +19,7 @@ from types import TracebackType
 
 from pullback.core import error_pages, source
 from pullback.core.error_pages import Explained, address
+from pullback.engine.jaxlib import runtime_error
 
 LONGEST = 800  # characters, without the lines of code that a message quotes
 # What no message says, by what it would be.
@@ -44,8 +45,8 @@ WHOLE = ("an address in memory", "a file of pullback's", "an empty hole")  # wha
 LAID_OUT = ("a doubled space", "a doubled or displaced mark")  # what a line that is set apart may have
 LINE = re.compile(r"(?P<file>[^\s:(]\S*?):(?P<line>\d+) \((?P<function>[^()]*(?:\([^()]*\))?[^()]*)\): ")
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
-# What Python may raise inside pullback: warnings as errors, what the system, a debugger or a consumer of buffers says, and that
-# a value, or a function of the user's, is not of the kind that it is used as.
+# What Python may raise inside pullback, besides XLA's errors: warnings as errors, what the system, a debugger or a consumer of
+# buffers says, and that a value, or a function of the user's, is not of the kind that it is used as.
 OF_OTHERS = (Warning, OSError, BufferError, bdb.BdbQuit, TypeError)
 
 
@@ -129,8 +130,7 @@ class Reader:
 def _accident(error: BaseException, file: str, line: int) -> Iterator[str]:
     """An error that Python raised inside pullback, where no statement of ours raises one."""
     ours = isinstance(error, Explained) or (os.path.isfile(file) and line in _raising_lines(file))
-    of_xla = type(error).__module__.startswith("jaxlib.")
-    if not ours and not of_xla and os.path.isfile(file) and not isinstance(error, OF_OTHERS):
+    if not ours and os.path.isfile(file) and not isinstance(error, (*OF_OTHERS, runtime_error())):
         yield "raised by Python inside pullback, not by a statement of pullback's"
 
 
