@@ -54,11 +54,17 @@ def every_error_is_read() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test fails in which an error breaks one of those rules; but for those of the façade, whose messages are JAX's."""
-    yield
-    wrong = reader.take()
+    """A test fails in which an error breaks one of those rules; but for those of the façade, whose messages are JAX's. Of
+    one that fails for another reason, or is skipped, that is told instead; nothing is left for which the next one is blamed."""
+    try:
+        yield
+    finally:
+        wrong = reader.take()
     if wrong and not item.path.is_relative_to(FACADE):
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+pytest_runtest_setup = pytest_runtest_teardown = pytest_runtest_call
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -43,7 +43,8 @@ NEVER = {
 }
 WHOLE = ("an address in memory", "a file of pullback's", "an empty hole")  # what is not to be in anything quoted either
 LAID_OUT = ("a doubled space", "a doubled or displaced mark")  # what a line that is set apart may have
-LINE = re.compile(r"(?P<file>[^\s:(]\S*?):(?P<line>\d+) \((?P<function>[^()]*(?:\([^()]*\))?[^()]*)\): ")
+LINE = re.compile(r":(?P<line>\d+) \((?P<function>[^()]*(?:\([^()]*\))?[^()]*)\): ")  # behind the name of a file
+WORD = re.compile(r"(?<![^\s(])[^\s:(]")  # where one begins
 QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
 # What Python may raise inside pullback, besides XLA's errors: warnings as errors, what the system, a debugger or a consumer of
 # buffers says, and that a value, or a function of the user's, is not of the kind that it is used as.
@@ -72,15 +73,23 @@ def _without_code(said: str) -> tuple[list[str], str]:
     """What a message says besides the lines of code that it quotes; and those that stand nowhere."""
     wrong, words, at = [], [], 0
     for place in LINE.finditer(said):
-        code = linecache.getline(place["file"], int(place["line"])).strip()
-        shown = code if len(code) <= source.LONGEST_LINE else f"{code[: source.LONGEST_LINE - 3]}..."
-        if place.start() < at or not code:
+        file, line = _file_before(said, place.start(), int(place["line"])), int(place["line"])
+        if place.start() < at or not file:
             continue
+        code = linecache.getline(file, line).strip()
+        shown = code if len(code) <= source.LONGEST_LINE else f"{code[: source.LONGEST_LINE - 3]}..."
         if not said.startswith(shown, place.end()):
-            wrong.append(f"{place['file']}:{place['line']} is {code!r}, not what the message quotes")
+            wrong.append(f"{file}:{line} is {code!r}, not what the message quotes")
         words.append(said[at : place.end() - len(": ")])
         at = place.end() + len(shown)
     return wrong, "".join(words) + said[at:]
+
+
+def _file_before(said: str, end: int, line: int) -> str:
+    """The file whose name ends there, and that has such a line: the shortest, as a name may have spaces in it. Else nothing."""
+    beginnings = [found.start() for found in WORD.finditer(said, said.rfind("\n", 0, end) + 1, end)]
+    names = [said[at:end] for at in reversed(beginnings)]
+    return next((name for name in names if linecache.getline(name, line).strip()), "")
 
 
 def _faults_of_page(error: Explained) -> Iterator[str]:

@@ -129,6 +129,7 @@ class CostTable(Written):
         self.view = view
         self._why = why
 
+    @api_boundary
     def by(self, view: str) -> Self:
         """The same costs in other rows.
 

@@ -121,6 +121,7 @@ class Profile(Shown):
         self.calls: dict[int, list[str]] = {}
         _note_paths(program, [], self.calls)
 
+    @api_boundary
     def by(self, view: str) -> Self:
         """The same times in other rows.
 

@@ -408,6 +408,7 @@ class Jitted(NativeCallable):
             found = dataclasses.replace(found, now=stage(signature.executable))
         return found
 
+    @api_boundary
     def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these: `trace(...).out_info`.
 

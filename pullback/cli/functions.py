@@ -13,10 +13,13 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from pullback.api.compiled import Jitted
 from pullback.cli.terminal import UsageError, suggestion
 from pullback.core.source import shown_frames, trim
+from pullback.native.entry import plain_class
 
 Function = Callable[..., Any]
+COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)  # parameters that `--static` cannot give
 
 
 class UserError(Exception):
@@ -101,26 +104,37 @@ def imported_from(path: Path) -> tuple[str, list[str]]:
 
 
 def fix(function: Function, static: Mapping[str, Any]) -> Function:
-    """The function with some parameters, by name, given once and for all: one of the others, in their order."""
+    """The function with some parameters, by name, given once and for all: one of the others, in their order. A jitted function
+    stays one, with what it donates, if those are static parameters of it."""
     if not static:
         return function
     signature = inspect.signature(function)
-    unknown = [name for name in static if name not in signature.parameters]
-    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-        names = ", ".join(signature.parameters)
-        raise UsageError(
-            f"--static names {unknown[0]!r}, but the parameters are {names}.{suggestion(unknown[0], signature.parameters)}"
-        )
-    free = signature.replace(parameters=[each for name, each in signature.parameters.items() if name not in static])
+    parameters = {name: one for name, one in signature.parameters.items() if one.kind not in COLLECTING}
+    others = {name: value for name, value in static.items() if name not in parameters}
+    if others and not any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values()):
+        unknown, names = next(iter(others)), ", ".join(parameters)
+        raise UsageError(f"--static names {unknown!r}, but the parameters are {names}.{suggestion(unknown, parameters)}")
+    collects = any(one.kind is one.VAR_POSITIONAL for one in signature.parameters.values())
+    if isinstance(function, Jitted) and not collects and static.keys() <= function._static_names:
+        return _fix_jitted(function, static)
+    named = {name: value for name, value in static.items() if name in parameters}
+    free = signature.replace(parameters=[one for name, one in signature.parameters.items() if name not in named])
 
     @functools.wraps(function)
     def fixed(*args: Any) -> Any:
         given = free.bind(*args).arguments
-        bound = inspect.BoundArguments(signature, {**given, **static})
-        return function(*bound.args, **bound.kwargs)
+        bound = inspect.BoundArguments(signature, {**given, **named})
+        return function(*bound.args, **bound.kwargs, **others)
 
     fixed.__signature__ = free  # type: ignore[attr-defined]
     return fixed
+
+
+def _fix_jitted(jitted: Jitted, static: Mapping[str, Any]) -> Function:
+    """The same jit of the function that takes the other parameters."""
+    _, _, _, _, _, *options = jitted._made_from
+    names = (None, jitted._static_names - static.keys(), None, jitted._donate_names)
+    return plain_class(jitted)(fix(jitted._fun, static), *names, *options)  # type: ignore[no-any-return]
 
 
 def check_arguments(function: Function, types: Sequence[Any], place: str) -> None:

@@ -107,7 +107,8 @@ class Explorer:
             with contextlib.suppress(OSError):
                 partial.unlink()
             if isinstance(error, OSError):
-                error.filename, error.filename2 = str(there), None  # the file that was asked for
+                error.filename = str(there)  # the file that was asked for
+                del error.filename2  # None would be printed
             raise
         return there
 

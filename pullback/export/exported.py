@@ -200,6 +200,7 @@ class Exported(Keyed):
             " reverse mode alone as far as it is asked for, with exported.serialize(vjp_order=1), or 2 for second derivatives."
         )
 
+    @api_boundary
     def mlir_module(self, platform: str | None = None) -> str:
         """The StableHLO module, as text: its function `main` takes the leaves of the arguments and returns those of the result.
 
@@ -219,6 +220,7 @@ class Exported(Keyed):
         """
         return self._module(self.platforms[0] if platform is None else platform).text()
 
+    @api_boundary
     def mlir_module_serialized(self, platform: str | None = None) -> bytes:
         """The StableHLO module, as a portable artifact, which other tools for StableHLO read.
 
@@ -248,6 +250,7 @@ class Exported(Keyed):
             )
         return self._modules[platform]
 
+    @api_boundary
     def serialize(self, vjp_order: int = 0, *, program: bool = False) -> bytes:
         """The function as bytes, which `pb.export.deserialize` reads, in another process and by later versions of jaxlib too.
 

@@ -201,9 +201,9 @@ def binary(
                 except OverflowError:
                     return apply_binary(called, primitive, x, y, inexact)
                 return Array(array_type(y.type.shape, BOOL) if compares else y.type, out)
-        if operator and y.__class__ not in _plain_operands and not is_operand(y):
-            return no_operand(y, name)
         try:
+            if operator and y.__class__ not in _plain_operands and not is_operand(y):
+                return no_operand(y, name)
             return apply_binary(called, primitive, x, y, inexact)
         except BaseException as error:
             trim(error)

@@ -20,6 +20,18 @@ def loss(w, x):
 def update(w, x, rate=0.1):
     return w - rate * pb.grad(loss)(w, x)
 
+@pb.jit(static_argnums=(0, 3), donate_argnums=1)
+def step(kind, w, x, rate):
+    return w - rate * (pb.grad(loss)(w, x) if kind == "grad" else w)
+
+@pb.jit(static_argnames="kind", donate_argnames="w")
+def step_by_name(w, x, rate=0.1, *, kind):
+    return step.__wrapped__(kind, w, x, rate)
+
+@pb.jit(static_argnums=0, donate_argnums=1)
+def step_of_several(kind, w, *x):
+    return step.__wrapped__(kind, w, *x, 0.1)
+
 def failing(w):
     raise ValueError("no such weights")
 """
@@ -56,6 +68,20 @@ class TestCommands:
         assert main(["memory", "model.py:update", *TYPES, "--donate", "0"]) == WELL
         out = capsys.readouterr().out
         assert "at the peak" in out and "kept for the backward pass" in out and "result 0" in out and "compiled by XLA" in out
+
+    @pytest.mark.parametrize(("function", "statics"), [("step", ("kind=grad", "rate=0.5")), ("step_by_name", ("kind=grad",))])
+    def test_memory_that_jit_donates_beside_static_arguments(
+        self, function: str, statics: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        given = [word for static in statics for word in ("--static", static)]
+        assert main(["memory", f"model.py:{function}", *TYPES, *given, "--json"]) == WELL
+        (donated,) = json.loads(capsys.readouterr().out)["donated"]
+        assert (donated["name"], donated["result"]) == ("w", 0)
+
+    def test_static_arguments_before_a_starred_parameter(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["memory", "model.py:step_of_several", *TYPES, "--static", "kind=grad"]) == WELL
+        assert main(["memory", "model.py:step_of_several", *TYPES, "--static", "x=1"]) == WRONG_USAGE
+        assert "--static names 'x', but the parameters are kind, w." in capsys.readouterr().err
 
     def test_memory_as_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["memory", "model.py:loss", *TYPES, "--apply", "grad", "--json"]) == WELL

@@ -37,6 +37,10 @@ def scaled(x, n):
     return x * n
 
 
+def named(x, **options):
+    return x * options["n"]
+
+
 def broken(x):
     return x["name"]
 
@@ -144,6 +148,7 @@ def test_trees_static_values_methods_and_neighbours(folder: pathlib.Path) -> Non
     assert "mul a b" in output(folder, "model.py:pair", "(f32[2], f32[2])")
     assert output(folder, "model.py:power", "f32[]", "--static", "n=3").count("cos") == 2
     assert "mul a 3.0" in output(folder, "model.py:scaled", "f32[2]", "--static", "n=3.0")
+    assert "mul a 3.0" in output(folder, "model.py:named", "f32[2]", "--static", "n=3.0")
     assert "mul 2.0 a" in output(folder, "model.py:Model.score", "f32[2]")
     assert "mul a 2.0" in output(folder, "with_helper.py:double", "f32[2]")
     assert "~f32[]" in output(folder, "model.py:pair", "[~f32[], f32[]]")

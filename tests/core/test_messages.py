@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import itertools
 import linecache
+import pathlib
 import re
 from collections import OrderedDict
 from typing import Any, NamedTuple
@@ -296,3 +297,30 @@ def test_the_reader_reads_what_leaves_pullback_once_and_says_what_python_raised_
         namespace["f"]()
     (found,) = reader.take()
     assert "raised by Python inside pullback" in found and reader.take() == []
+
+
+@pytest.mark.parametrize("name", ["a.py", "two words/a b.py", "w\u00f6rter/1 (2).py", "a:b/it's.py"])
+def test_the_reader_leaves_out_the_code_of_a_file_of_any_name(tmp_path: pathlib.Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("dear  =  1 # .. <class 'int'>")
+    text = f"It failed. At {file}:1 (<module>): dear  =  1 # .. <class 'int'>."
+    assert [*faults(ValueError(text))] == []
+    (found,) = faults(ValueError(f"It failed. At {file}:1 (<module>): x = 3."))
+    assert "not what the message quotes" in found
+
+
+@pytest.mark.parametrize("phase", ["setup", "call", "teardown"])
+def test_what_the_reader_found_is_told_of_the_test_that_it_was_found_in(phase: str, request: pytest.FixtureRequest) -> None:
+    suite = request.config.pluginmanager.get_plugin(str(pathlib.Path(__file__).parent.parent / "conftest.py"))
+    hook = getattr(suite, f"pytest_runtest_{phase}")
+    done, failing = hook(request.node), hook(request.node)
+    next(done)
+    suite.reader.found.append("a doubled space")
+    with pytest.raises(pytest.fail.Exception, match="a doubled space"):
+        next(done)
+    next(failing)
+    suite.reader.found.append("a doubled space")
+    with pytest.raises(KeyError):
+        failing.throw(KeyError())
+    assert suite.reader.take() == []

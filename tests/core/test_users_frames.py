@@ -66,6 +66,14 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "a distribution": lambda: pb.scipy.stats.norm.cdf(object()),
     "an initializer": lambda: pb.nn.initializers.glorot_uniform()(pb.random.key(0), (3,)),
     "a failed check": lambda: pb.checks.checkify(lambda x: pb.checks.check(x > 2, "small"))(1.0)[0].throw(),
+    "an operator of None": lambda: X + None,
+    "an order of None": lambda: X < None,
+    "eval_shape": lambda: pb.jit(lambda x: x + Y).eval_shape(X),
+    "a view of costs": lambda: pb.cost(pnp.sin, X, backend=False).by("word"),
+    "a view of a profile": lambda: pb.profile(pnp.sin, X, runs=1).by("word"),
+    "a module that was not exported": lambda: pb.export.export(pb.jit(pnp.sin))(X).mlir_module("tpu"),
+    "the bytes of one": lambda: pb.export.export(pb.jit(pnp.sin))(X).mlir_module_serialized("tpu"),
+    "serialize": lambda: pb.export.export(pb.jit(pnp.sin))(X).serialize(-1),
     "a trace annotation": lambda: pb.profiler.TraceAnnotation(3),
 }
 

@@ -85,4 +85,5 @@ def test_a_file_that_cannot_be_written_is_called_by_its_own_name(tmp_path: Path,
     with pytest.raises(error) as raised:
         found.save(tmp_path / path)
     assert raised.value.filename == str(tmp_path / path) and raised.value.filename2 is None
+    assert str(raised.value).endswith(f"{str(tmp_path / path)!r}")
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
