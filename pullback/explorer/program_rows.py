@@ -137,7 +137,7 @@ class _Rows:
         self.live, self.reused = memory.live, memory.reused
         self.taken: dict[Atom, int] = {}  # what is in the memory of a donated input: the id of its row
         page.note_batch_axes(part.program)
-        self.kept = part.kept or _kept(part.program)
+        self.kept = part.kept if len(stage.parts) > 1 else _kept(part.program)  # a linearization says what it keeps
         self.transformation = {"value_and_grad": "grad"}.get(stage.id.partition("-")[0], stage.id.partition("-")[0])
 
     # ---- a Program ----

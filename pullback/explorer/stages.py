@@ -148,11 +148,12 @@ def program_stages(function: Function, args: Sequence[Any], kwargs: Mapping[str,
 
 def _replayed(before: TracedCall, call: Stage, function: Function) -> Function:
     """A traced function again as a function of trees, which runs its Program; what was static is in that."""
-    program, structure = drop_dead_code(before.traced.program), before.traced.structure
+    program, structure, trees = drop_dead_code(before.traced.program), before.traced.structure, kind_of(function)
 
     @standing_for(function)
     def replayed(*args: Any, **kwargs: Any) -> Any:
-        return unflatten(structure, run(program, kind_of(function).flatten(call.static.dynamic(args, kwargs))[0]))
+        leaves, _ = trees.flatten(trees.without_float0(call.static.dynamic(args, kwargs)))
+        return unflatten(structure, run(program, leaves))
 
     return replayed
 
@@ -175,10 +176,11 @@ def _batch_size(before: Sequence[ArrayType], after: Sequence[ArrayType]) -> int 
 def _differentiated(before: TracedCall, call: Stage, one: Applied) -> tuple[int, ...]:
     """Which leaves of a call's arguments a gradient is taken with respect to."""
     chosen = normalize_argnums(call.function, one.options.get("argnums", 0), len(call.args), call.kwargs, one.name)
-    args, _ = call.static.dynamic(call.args, call.kwargs)
+    trees = kind_of(call.function)
+    args, _ = trees.without_float0(call.static.dynamic(call.args, call.kwargs))
     flags: list[int] = []
     for i, arg in enumerate(args):
-        flags += [int(i in chosen)] * len(kind_of(call.function).flatten(arg)[0])
+        flags += [int(i in chosen)] * len(trees.flatten(arg)[0])
     flags += [0] * (len(before.types) - len(flags))
     return tuple([int(flag and is_inexact(type.dtype)) for flag, type in zip(flags, before.types)])
 

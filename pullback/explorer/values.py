@@ -113,7 +113,7 @@ def concrete_call(function: Function, args: Sequence[Any], kwargs: Mapping[str, 
     """The call of the transformed function, whose arguments must have values."""
     trees = kind_of(function)
     static = static_arguments(apply_transformations(function, apply), args, kwargs)
-    dynamic, named = static.dynamic(args, kwargs)
+    dynamic, named = trees.without_float0(static.dynamic(args, kwargs))
     leaves, structure = trees.flatten((dynamic, named))
     paths = call_paths(function, dynamic, named, trees)
     for leaf, path in zip(leaves, paths):
@@ -160,11 +160,12 @@ class _NoElement(BaseException):
 def _inside(one: Applied, function: Function, outer: Call, index: int) -> Call:
     """What a transformed function calls the function with: of a batch, the element of that number."""
     seen: list[Call] = []
+    trees = kind_of(function)
 
     @standing_for(function)
     def looked(*args: Any, **kwargs: Any) -> Any:
         static = untraced_arguments(function, args, kwargs)
-        leaves, structure = kind_of(function).flatten(static.dynamic(args, kwargs))
+        leaves, structure = trees.flatten(trees.without_float0(static.dynamic(args, kwargs)))
         found = [_value(leaf, index) for leaf in leaves]
         seen.append(Call(*static.restored(args, kwargs, unflatten(structure, found)), static, found))
         raise _Called

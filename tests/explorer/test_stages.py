@@ -209,3 +209,19 @@ def test_the_sentence_on_what_is_kept_says_nothing_of_none(told):
     grad = "grad(argnums=(0, 1))" if len(args) > 1 else "grad"
     stages = {one["id"]: one for one in pb.explore(function, *args, apply=grad, compile=False).data["stages"]}
     assert told in stages["linearize"]["deltas"][0], stages["linearize"]["deltas"]
+
+
+def test_an_argument_of_float0_has_no_place_among_those_of_a_gradient():
+    found = pb.explore(lambda n, y: pnp.sum(pnp.sin(y)), np.zeros(3, pb.float0), X, apply="grad(argnums=1)", compile=False)
+    stages = {one["id"]: one for one in found.data["stages"]}
+    assert [row["arg"] for row in stages["jvp"]["rows"] if "arg" in row] == ["y", "d y"]
+
+
+def test_a_linearization_keeps_nothing_of_what_a_gradient_in_the_function_reads():
+    def f(w, x):
+        return pnp.sum(w) + pnp.sum(pb.grad(lambda x: pnp.sum(pnp.sin(x) ** 3))(x))
+
+    stages = {one["id"]: one for one in pb.explore(f, X, X, apply="grad", compile=False).data["stages"]}
+    assert stages["linearize"]["deltas"][0].startswith("Nothing is kept")
+    assert not [row for row in stages["linearize"]["rows"] if "kept" in row or "held" in row]
+    assert [row for row in stages["base"]["rows"] if "kept" in row]

@@ -63,6 +63,20 @@ def test_numbers_that_are_none_have_no_value_but_a_count():
     check_page(found.data)
 
 
+@pytest.mark.parametrize("apply", ["jvp", "jvp,vmap", "jvp,vmap,jit"])
+def test_zeros_of_float0_are_the_tangent_of_an_integer_and_have_no_rows(apply):
+    x, number, moved = np.arange(3, dtype="float32"), np.array([2, 3, 4], "int32"), np.ones(3, "float32")
+    found = pb.explore(
+        lambda x, n: x * n, x, number, moved, np.zeros(3, pb.float0), apply=apply, values=True, profile=True, compile=False
+    )
+    check_page(found.data)
+    rows = rows_of(found, "simplify")
+    assert len([row for row in rows if "arg" in row]) == 3
+    by_var = {number: row["value"] for row in rows if "op" in row for number in row["out"]}
+    value, tangent = [by_var[atom]["sample"] for atom in rows[-1]["ret"]]
+    assert (value, tangent) == ([0.0, 3.0, 8.0], [2.0, 3.0, 4.0])
+
+
 def test_a_type_has_no_values():
     with pytest.raises(pb.errors.LeafError, match=r"argument x is a type, f32\[3\]. Pass an array"):
         pb.explore(lambda x: x * 2.0, pb.ArrayType((3,)), values=True)
