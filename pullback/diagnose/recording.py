@@ -38,22 +38,41 @@ def equation_line(program: Graph, equation: Equation) -> str:
 class Recorded:
     """An equation, and the values that it had.
 
+    Where a function is called several times, dead code may have left copies of an equation that have fewer results: they are
+    the same equation, and results are told apart by their variables.
+
     Attributes:
-        equation: it. program: the Program that it is in. depth: how many equations are around it.
-        outputs: `Stats` of each result. times: how often it ran. seconds: how long it took, in all.
+        equation: it, the first copy of those with most results. program: the Program that this is in.
+        depth: how many equations are around it. stats: `Stats` of each result of any copy, by its variable.
+        times: how often it ran. seconds: how long it took, in all.
         place: where that was, in loops and branches, when it ran first.
     """
 
-    __slots__ = ("depth", "equation", "outputs", "place", "program", "seconds", "times")
+    __slots__ = ("depth", "equation", "place", "program", "seconds", "stats", "times")
 
     def __init__(self, equation: Equation, frame: Frame) -> None:
         self.equation = equation
         self.program = frame.program
         self.depth = frame.depth
         self.place = frame.place()
-        self.outputs = tuple([Stats(out.type) for out in equation.outputs])
+        self.stats = {out: Stats(out.type) for out in equation.outputs}
         self.times = 0
         self.seconds = 0.0
+
+    def meet(self, copy: Equation, program: Graph) -> None:
+        """The equation runs again, or a copy of it does."""
+        if copy is self.equation:
+            return
+        if len(copy.outputs) > len(self.equation.outputs):
+            self.equation, self.program = copy, program
+        for out in copy.outputs:
+            if out not in self.stats:
+                self.stats[out] = Stats(out.type)
+
+    @property
+    def outputs(self) -> tuple[Stats, ...]:
+        """`Stats` of each result."""
+        return tuple([self.stats[out] for out in self.equation.outputs])
 
     @property
     def id(self) -> int:
@@ -119,16 +138,19 @@ class Recording(Visitor):
         self._started: list[float] = []
 
     def before(self, equation: Equation, operands: Sequence[Any], frame: Frame) -> None:
-        if equation.id not in self.recorded:
+        recorded = self.recorded.get(equation.id)
+        if recorded is None:
             self.recorded[equation.id] = Recorded(equation, frame)
+        else:
+            recorded.meet(equation, frame.program)
         self._started.append(perf_counter())
 
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         recorded = self.recorded[equation.id]
         recorded.seconds += perf_counter() - self._started.pop()
         recorded.times += 1
-        for stats, result in zip(recorded.outputs, results):
-            stats.add(result)
+        for out, result in zip(equation.outputs, results):
+            recorded.stats[out].add(result)
         if self.show is not None:
             self.show(_shown(equation, results, frame))
         if NAN in self.told and makes_nan(equation, operands, results):

@@ -29,6 +29,7 @@ class PageData:
     Attributes:
         data: the data so far. lines: the user's lines that are shown.
         rows: by the id of a stage and that of an equation, the rows that the equation became.
+        results: by the id of such a row, the variables of the equation's results.
         axes: the batch axes of variables. What is simplified has the variables that it had before, and may lack those by which
             their axes were known.
     """
@@ -37,6 +38,7 @@ class PageData:
         self.data: dict[str, Any] = {"format": "pullback.explorer", "version": VERSION, "title": title, "call": call}
         self.data |= {"file": "", "rules": [], "stages": []}
         self.rows: dict[str, dict[int, list[Row]]] = {}
+        self.results: dict[int, tuple[Variable, ...]] = {}
         self.axes: dict[Variable, frozenset[int]] = {}
         self.lines = SourceLines(outside, entry)
         self._next = itertools.count(1).__next__
@@ -62,6 +64,7 @@ class PageData:
     def placed(self, stage: str, equation: Equation, row: Row) -> None:
         """Note that an equation became a row of a stage."""
         self.rows[stage].setdefault(equation.id, []).append(row)
+        self.results[row["id"]] = equation.outputs
 
     def found(self, stage: str, equation: Equation | None) -> list[Row]:
         """The rows of a stage that an equation is, or was derived from, by way of whatever Programs lie between."""

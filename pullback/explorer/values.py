@@ -68,7 +68,7 @@ def add_values(
             row["value"] = _data(stats)
         for id, recorded in recording.recorded.items():
             for row in page.rows[stage.id].get(id, ()):
-                values = [_data(stats) for stats in recorded.outputs]
+                values = [_data(recorded.stats[out]) for out in page.results[row["id"]]]
                 row["value"] = values[0] if len(values) == 1 else values
         made[stage.id]["values"] = True
     rows = [] if finding is None or finding.equation is None else page.found(called[-1].id, finding.equation)

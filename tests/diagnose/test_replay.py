@@ -17,6 +17,7 @@ import pullback as pb
 import pullback.numpy as pnp
 from pullback.diagnose.recording import MOST_CAUGHT
 from pullback.diagnose.replay import ROWS
+from pullback.explorer.checked import check_page
 
 _SPEC = importlib.util.spec_from_file_location(
     "random_cases", pathlib.Path(__file__).parent.parent / "differential" / "generate.py"
@@ -433,3 +434,26 @@ def test_a_finding_of_a_checking_block_repeats_no_effect() -> None:
     with pytest.raises(pb.errors.NotFinite), pb.checking(nan="error"):
         pb.jit(lambda x: pnp.log(noted(x)))(-1.0)
     assert SEEN == [-1.0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_copies_of_an_equation_of_which_one_has_fewer_results_have_their_own_values(first: bool) -> None:
+    """Of a jitted function that is called twice, one call may leave a result unused, which dead code takes out of its copy."""
+
+    @pb.jit
+    def layer(x: Any) -> Any:
+        return pb.lax.cond(x > 0, lambda v: (pnp.sin(v), v * 1000.0), lambda v: (v, v), x)
+
+    def f(x: Any) -> Any:
+        calls = [lambda: layer(x), lambda: (0.0, layer(x + 1.0)[1])]
+        (a, b), (c, d) = [call() for call in (calls if first else calls[::-1])]
+        return a + b + c + d
+
+    x = np.float32(1.0)
+    (cond,) = [one for one in pb.replay(f, x).equations if one.equation.primitive.name == "cond"]
+    assert [(stats.min, stats.max) for stats in cond.outputs] == [(np.sin(x), np.sin(x)), (1000.0, 2000.0)]
+    page = pb.explore(f, x, values=True, compile=False).data
+    check_page(page)
+    rows = [row for row in page["stages"][-1]["rows"] if row.get("op") == "cond"]
+    large = [row["value"][-1] if isinstance(row["value"], list) else row["value"] for row in rows]
+    assert len(rows) == 2 and [(one["min"], one["max"]) for one in large] == [(1000.0, 2000.0)] * 2
