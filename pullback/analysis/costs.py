@@ -322,7 +322,7 @@ def cost(
     check_callable(fun, "cost")
     check_flags("cost", measure=measure, **({} if backend is None else {"backend": backend}))
     taken = traced("cost", apply_transformations(fun, apply), args, kwargs)
-    ran: dict[int, Ran] = {}
+    ran: dict[tuple[int, int], Ran] = {}
     if measure:
         for name, leaf in zip(taken.names, taken.leaves):
             if isinstance(leaf, ArrayType):
@@ -330,6 +330,7 @@ def cost(
                     f"cost with measure=True runs the function, but argument {name} is the type {leaf}, which has no values."
                     " Pass an array, or leave measure out."
                 )
-        ran = {one.id: Ran(one.times, one.seconds) for one in replay(taken.program, *taken.leaves).equations}
+        run = replay(taken.program, *taken.leaves)
+        ran = {(place, one.id): Ran(*found) for one in run.equations for place, found in one.within.items()}
     found, why = compiled_figures(taken, backend)
     return CostTable(taken.program, tuple(equation_costs(taken.program, ran)), found, why, "line")

@@ -46,14 +46,14 @@ class EquationCost(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """How often an equation ran, and how long that took in all."""
+    """How often an equation ran in a Program, and how long that took in all."""
 
     times: int
     seconds: float
 
 
-Seen = Mapping[int, Ran]
-"""Of a run, what is known of each equation that ran, by its id."""
+Seen = Mapping[tuple[int, int], Ran]
+"""Of a run, what is known of each equation that ran, by the Program that it is in, `id(program)`, and its own id."""
 
 
 class _Held:
@@ -73,13 +73,14 @@ class _Held:
         self.times = 0
         self.open = False
         self.sizes: Sizes = ()
-        self.seen = bool(ran) and any([equation.id in ran for equation in program.equations])
+        self.seen = bool(ran) and any([(id(program), equation.id) in ran for equation in program.equations])
 
     def times_of(self, equation: Equation, ran: Seen) -> int:
         """How often one of its equations runs."""
         if not self.seen:
             return self.times
-        return ran[equation.id].times if equation.id in ran else 0
+        key = id(self.program), equation.id
+        return ran[key].times if key in ran else 0
 
 
 def equation_costs(program: Program, ran: Seen = MappingProxyType({})) -> list[EquationCost]:
@@ -111,7 +112,8 @@ def equation_costs(program: Program, ran: Seen = MappingProxyType({})) -> list[E
         is_open = one.open and not one.seen
         for number, (equation, own) in enumerate(zip(one.program.equations, one.costs)):
             runs = one.runs.get(number, ())
-            seconds = ran[equation.id].seconds if equation.id in ran else None
+            key = id(one.program), equation.id
+            seconds = ran[key].seconds if key in ran else None
             yield _record(equation, one.times_of(equation, ran), is_open, depth, bool(runs), own, seconds)
             for run in runs:
                 if id(run.program) not in met:

@@ -29,6 +29,7 @@ from pullback.core.trees import kind_of
 from pullback.core.types import ArrayType, ShapeDtypeStruct
 from pullback.ops.contract import dot_general
 from pullback.ops.shape import transpose
+from pullback.program.cost import total
 from pullback.program.equation import Atom, Equation
 from pullback.program.printing import heading, share_counts
 from pullback.program.program import Program
@@ -117,7 +118,7 @@ class Profile(Shown):
         self._measured, self._notes = measured, tuple(notes)
         self._equations = {one.id: one for inner in share_counts(program)[0] for one in inner.equations}
         self._makers: dict[Atom, Equation] = {out: one for one in self._equations.values() for out in one.outputs}
-        self._costs = {one.id: one for one in equation_costs(program)}
+        self._costs = _by_id(equation_costs(program))
         self.calls: dict[int, list[str]] = {}
         _note_paths(program, [], self.calls)
 
@@ -357,6 +358,16 @@ def _calls(source: Source | None) -> list[str]:
         found.append(f"{source.function}:{source.line}{scope}  {source.text}")
         source = source.caller
     return found[::-1] or [UNKNOWN]
+
+
+def _by_id(found: Iterable[EquationCost]) -> dict[int, EquationCost]:
+    """What equations cost, by their ids; one that several Programs share, in all of these together."""
+    costs: dict[int, EquationCost] = {}
+    for one in found:
+        if (before := costs.get(one.id)) is not None:
+            one = one._replace(cost=total([before.cost, one.cost]), open=before.open or one.open)
+        costs[one.id] = one
+    return costs
 
 
 def _work(one: EquationCost) -> float:

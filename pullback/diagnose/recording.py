@@ -45,10 +45,11 @@ class Recorded:
         equation: it, the first copy of those with most results. program: the Program that this is in.
         depth: how many equations are around it. stats: `Stats` of each result of any copy, by its variable.
         times: how often it ran. seconds: how long it took, in all.
+        within: the same two of each Program that it is in, by `id(program)`: what was pruned shares equations with the whole.
         place: where that was, in loops and branches, when it ran first.
     """
 
-    __slots__ = ("depth", "equation", "place", "program", "seconds", "stats", "times")
+    __slots__ = ("depth", "equation", "place", "program", "seconds", "stats", "times", "within")
 
     def __init__(self, equation: Equation, frame: Frame) -> None:
         self.equation = equation
@@ -58,6 +59,14 @@ class Recorded:
         self.stats = {out: Stats(out.type) for out in equation.outputs}
         self.times = 0
         self.seconds = 0.0
+        self.within: dict[int, tuple[int, float]] = {}
+
+    def ran(self, program: Graph, seconds: float) -> None:
+        """Note a run of it, in one of the Programs that it is in."""
+        self.times += 1
+        self.seconds += seconds
+        times, before = self.within.get(id(program), (0, 0.0))
+        self.within[id(program)] = times + 1, before + seconds
 
     def meet(self, copy: Equation, program: Graph) -> None:
         """The equation runs again, or a copy of it does."""
@@ -147,8 +156,7 @@ class Recording(Visitor):
 
     def after(self, equation: Equation, operands: Sequence[Any], results: Sequence[Any], frame: Frame) -> None:
         recorded = self.recorded[equation.id]
-        recorded.seconds += perf_counter() - self._started.pop()
-        recorded.times += 1
+        recorded.ran(frame.program, perf_counter() - self._started.pop())
         for out, result in zip(equation.outputs, results):
             recorded.stats[out].add(result)
         if self.show is not None:

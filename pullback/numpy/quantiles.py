@@ -83,7 +83,7 @@ def _between(ordered: Any, places: Any, count: Any) -> Any:
             return below
         if (share == 0.5).all():
             return 0.5 * below + 0.5 * above  # as NumPy's median, but that it does not overflow
-        share = asarray(share.astype(dtype))
+        share = asarray(share.astype(dtype).reshape([1] * last + [-1]))
     else:
         below, above = [take_along(ordered, in_dtype(at, DTYPES["int32"]), last) for at in (low, high)]
         share = in_dtype(share, dtype)

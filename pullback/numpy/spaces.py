@@ -213,5 +213,6 @@ def geomspace(
     if kind(wanted) in "iu":
         between = multiply(between, 1 + 1e-13)  # what lacks a rounding error of a whole number is that number
     places = reshape(iota(dtype=INT32, shape=(between.type.shape[0],), dimension=0), (-1, *[1] * (between.type.ndim - 1)))
+    first, last = [broadcast(end, between.type.shape) for end in (first, last)]
     values = where(places == 0, first, where(places == num - 1, last, between) if endpoint else between)
     return moveaxis(strong(in_dtype(values, wanted)), 0, axis)

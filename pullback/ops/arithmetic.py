@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from pullback.core.array import Array
+from pullback.core.dtypes import kind
 from pullback.core.primitive import primitive
 from pullback.core.tracing import evaluate, innermost_staging
 from pullback.core.types import is_unknown
@@ -115,6 +116,10 @@ class div(OfTwo):
     symbolic_zeros = True
     evaluate = by_kind(np.true_divide, quotient_by_parts, _whole_quotient)
     lower = "stablehlo.divide"
+
+    def cost(operands, results):
+        # x conj(y), a product; |y|^2, two products and a sum; the two parts of the one by the other
+        return results[0].size * (11 if kind(results[0].dtype) == "c" else 1)
 
     def partials(out, x, y):
         return lambda: _one_over(y), lambda: neg(div(out, y))

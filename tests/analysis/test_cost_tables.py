@@ -252,6 +252,26 @@ def test_measured_views_add_up(view: str) -> None:
     assert table.seconds is not None and table.seconds > 0 and all([row.seconds is not None for row in rows])
 
 
+def _solved(a: Any, b: Any) -> Any:
+    """By a symmetric solver, whose backward pass solves by the equations of the forward one."""
+    spread = a @ a.T + 9 * pnp.eye(8, dtype="float32")
+    return pnp.sum(lax.custom_linear_solve(lambda v: spread @ v, b, lambda _, v: pnp.linalg.solve(spread, v), symmetric=True))
+
+
+def _called_twice(x: Any, _: Any) -> Any:
+    """By a jitted function whose second call needs less of it than the first."""
+    wave = pb.jit(lambda x: pnp.sin(x) * 2.0)
+    return pnp.sum(wave(wave(x)))
+
+
+@pytest.mark.parametrize("function", [_solved, _called_twice])
+def test_what_several_programs_share_is_measured_in_each(function: Any) -> None:
+    arrays = np.eye(8, dtype="float32"), np.ones(8, "float32")
+    plain, measured = [pb.cost(pb.grad(function), *arrays, measure=flag, backend=False) for flag in (False, True)]
+    assert measured.total[:4] == pytest.approx(plain.total[:4])
+    assert {one.times for one in measured.equations if one.primitive in ("solve", "cos")} == {1}
+
+
 def test_where_lengths_are_known_measuring_changes_no_count() -> None:
     arrays = np.ones((8, 4), "float32"), np.ones((16, 8), "float32")
     for function in (loss, pb.grad(loss), pb.jit(pb.grad(loss)), pb.vmap(loss, (None, 0))):

@@ -105,6 +105,14 @@ def test_costs_stand_beside_times_and_are_counted_once() -> None:
         assert all([row.flops_per_second == row.flops / row.median for row in alone.rows if row.flops])
 
 
+def test_an_equation_that_several_programs_share_costs_what_it_does_in_all() -> None:
+    layer = pb.jit(lambda x: pnp.tanh(x @ x))  # the last tanh is not needed: another Program, of the same product
+    f, x = pb.grad(lambda x: pnp.sum(layer(layer(x)))), pnp.ones((64, 64))
+    found, work = pb.profile(f, x, runs=1), pb.cost(pb.jit(f), x, backend=False).total.work
+    products = [row.flops for row in found.rows if row.flops and "dot_general" in row.what]
+    assert 6 * 2 * 64**3 <= sum(products) <= work
+
+
 def test_what_is_not_known_is_not_claimed() -> None:
     rows = pb.profile(searching, W, X, runs=1).rows
     inner = [row for row in rows if "dot_general" in row.what]

@@ -744,6 +744,8 @@ RANKS: dict[str, tuple[Callable[[], Any], str | None]] = {
     "a product": (lambda: ROWS @ ROW, None),
     "a number": (lambda: ROWS * 2.0, None),
     "inside ours": (lambda: pnp.average(ROWS, axis=0, weights=ROW), None),
+    "quantiles inside ours": (lambda: pnp.quantile(ROWS, pnp.array([0.1, 0.2]), axis=0), None),
+    "a space inside ours": (lambda: pnp.geomspace(ROW + 1.0, ROW + 2.0, 4), None),
 }
 
 

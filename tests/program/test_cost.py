@@ -132,6 +132,8 @@ TEXTBOOK: dict[str, tuple[Any, tuple[Any, ...], float]] = {
     "product of complex numbers": (lambda a, b: a @ b, (C64, C64), 8 * N**3),
     "sum of complex numbers": (pnp.add, (C64, C64), 2 * N**2),
     "elementwise product of complex numbers": (pnp.multiply, (C64, C64), 6 * N**2),
+    "elementwise quotient of complex numbers": (pnp.divide, (C64, C64), 11 * N**2),
+    "elementwise quotient": (pnp.divide, (SQUARE, SQUARE), N**2),
     "products of complex numbers up to each": (pnp.cumprod, (C64,), 6 * N**2),
     "sums of complex numbers up to each": (pnp.cumsum, (C64,), 2 * N**2),
     "what Python computes": (lambda x: pb.pure_callback(np.sin, SQUARE, x), (SQUARE,), 0),
