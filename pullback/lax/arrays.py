@@ -497,6 +497,8 @@ def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int |
         ([1 2 3]:i32[3]:cpu(0), [1 2 3]:i32[3]:cpu(0))
     """
     x, along = _along(operand, axis, "slice_in_dim")
+    if stride == 0:
+        raise ValueError(f"slice_in_dim takes a stride above 0, but got {stride}.{at_user_line()}")
     start, stop, step = builtins.slice(start_index, limit_index, stride).indices(x.type.shape[along])
     starts = [start if i == along else 0 for i in range(x.type.ndim)]
     stops = [max(start, stop) if i == along else size for i, size in enumerate(x.type.shape)]
