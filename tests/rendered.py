@@ -21,7 +21,8 @@ from pullback.core import error_pages, source
 from pullback.core.error_pages import Explained, address
 from pullback.engine.jaxlib import runtime_error
 
-LONGEST = 800  # characters, without the lines of code that a message quotes
+LONGEST = 800  # characters, without the lines of code that a message quotes, and without folders, which may be anywhere
+FOLDER = re.compile(r"(?<!\S)[(']?/\S*/")
 # What no message says, by what it would be.
 NEVER = {
     "an address in memory": re.compile(r" at 0x[0-9a-f]{4}"),
@@ -63,8 +64,9 @@ def faults(error: BaseException) -> Iterator[str]:
         text = text.partition("\n  ")[0] if what in LAID_OUT else text
         if found := pattern.search(text):
             yield f"{what}: ...{text[max(found.start() - 30, 0) : found.end() + 20]!r}..."
-    if len(words) > LONGEST:
-        yield f"{len(words)} characters, more than {LONGEST}"
+    length = len(FOLDER.sub("", words))
+    if length > LONGEST:
+        yield f"{length} characters, more than {LONGEST}"
     if isinstance(error, Explained):
         yield from _faults_of_page(error)
 
