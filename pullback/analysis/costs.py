@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Self
 
 from pullback.analysis.compiled import compiled_figures, in_words, traced
 from pullback.analysis.counting import EquationCost, Ran, equation_costs, place_of
-from pullback.analysis.tables import Column, Table, Written, count, duration, number_of, part, size
+from pullback.analysis.tables import Column, Table, Written, count, duration, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.functions import Function, check_callable, check_flags
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.errors import LeafError
 from pullback.core.source import api_boundary
 from pullback.core.types import ArrayType
@@ -227,7 +227,7 @@ class CostTable(Written):
             Column(at),
             Column("code", code=True),
         ]
-        notes = [f"... and {number_of(len(rows) - len(shown), 'row')} more: .rows has all"] if len(shown) < len(rows) else []
+        notes = [f"... and {counted(len(rows) - len(shown), 'row')} more: .rows has all"] if len(shown) < len(rows) else []
         if self.total.loops:
             notes.append("+ in a loop whose number of steps only running it tells: one step is counted")
         if any([one.times == 0 for one in self.equations]) and self.view == "equation":

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from pullback.analysis.compiled import Taken, compiled_figures, devices_of, traced_by_jit
 from pullback.analysis.counting import maker_of, place_of, source_of
-from pullback.analysis.tables import Column, Table, Written, number_of, size
+from pullback.analysis.tables import Column, Table, Written, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.functions import Argnums, Function, check_callable, check_flags
+from pullback.core.brief import counted
 from pullback.core.source import api_boundary, describe
 from pullback.core.types import ArrayType
 from pullback.program.equation import Equation, Made, Variable
@@ -143,7 +144,7 @@ class MemoryTable(Written):
     def _notes(self) -> list[str]:
         notes = []
         if self.overwritten:
-            notes.append(f"{number_of(self.overwritten, 'result')} overwritten in place: an operand that nobody reads any more")
+            notes.append(f"{counted(self.overwritten, 'result')} overwritten in place: an operand that nobody reads any more")
         if self.compiled is None:
             return notes if self._why == "backend=False" else [*notes, f"XLA was not asked, since {self._why}"]
         names = {"argument": "arguments", "output": "results", "temp": "temporaries", "alias": "results in donated memory"}
@@ -359,7 +360,7 @@ def _innermost(variable: Variable, maker: Equation | None) -> Equation | None:
 
 
 def _many(values: Sequence[Value], what: str) -> str:
-    return f"{number_of(len(values), what)}, {size(sum([one.bytes for one in values]))}"
+    return f"{counted(len(values), what)}, {size(sum([one.bytes for one in values]))}"
 
 
 def _table(title: str, values: Sequence[Value], headings: tuple[str, ...]) -> Table:

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Self
 from pullback.analysis.compiled import devices_of
 from pullback.analysis.counting import EquationCost, equation_costs, place_of, source_of
 from pullback.analysis.measuring import Measured, Part, measured_alone, measured_by_xla
-from pullback.analysis.tables import Column, Shown, Table, count, duration, number_of, part, size
+from pullback.analysis.tables import Column, Shown, Table, count, duration, part, size
 from pullback.api.applied import Apply, apply_transformations
 from pullback.api.compiled import Jitted, jit
 from pullback.api.devices import block_until_ready
 from pullback.api.functions import INTEGERS, Function, check_callable, check_flags
 from pullback.api.traced import call_paths
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.errors import LeafError
 from pullback.core.source import Source, api_boundary
 from pullback.core.tracing import Tracer
@@ -482,5 +482,5 @@ def profile(
     spent = sum([statistics.median(one.seconds) for one in measured.parts])
     many = devices_of(stage.program)
     added = f", on {many} devices added up" if many > 1 else ""
-    notes.append(f"{number_of(measured.runs, 'run')}; operations take {duration(spent)} together{added}")
+    notes.append(f"{counted(measured.runs, 'run')}; operations take {duration(spent)} together{added}")
     return Profile(stage.program, total, by_jit, measured, notes, "operation")

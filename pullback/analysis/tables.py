@@ -273,14 +273,4 @@ def duration(seconds: float | None) -> str:
     return f"{_three(seconds / scale)} {unit}"
 
 
-def number_of(many: int, what: str) -> str:
-    """How many of something, in words.
-
-    Example:
-        >>> number_of(1, "equation"), number_of(1200, "equation")
-        ('1 equation', '1,200 equations')
-    """
-    return f"{many:,} {what}{'' if many == 1 else 's'}"
-
-
 Records = list[dict[str, Any]]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol, TextIO
 
 from pullback.core.bars import TerminalScreen
+from pullback.core.brief import counted
 from pullback.core.forks import lock_across_forks
 from pullback.core.reports import report
 
@@ -63,7 +64,7 @@ def duration(seconds: float) -> str:
 
 def row_text(row: Row, width: int = 0) -> str:
     """A row in one line: `train |#####-----| 50/100, 1.2 s, 1.2 s left`; the bar of that many characters, if any."""
-    steps = f"{row.done:,} step{'s' if row.done != 1 else ''}" if row.total is None else f"{row.done:,}/{row.total:,}"
+    steps = counted(row.done, "step") if row.total is None else f"{row.done:,}/{row.total:,}"
     filled = width if not row.total else min(width * row.done // row.total, width)
     bar = f"|{'#' * filled}{'-' * (width - filled)}|" if width and row.total is not None else ""
     rest = f", {duration(row.left)} left" if row.ended is None and row.left is not None else ""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pullback.core.array import PLACED, Array, find_converter
-from pullback.core.brief import brief
+from pullback.core.brief import brief, counted
 from pullback.core.dtypes import float0
 from pullback.core.errors import DtypeError, LeafError, ShapeError, StructureError
 from pullback.core.lazy import lazy_module, uninterrupted
@@ -587,7 +587,7 @@ def _listed(structure: TreeDef, others: Container[Any]) -> str:
     """The parts of a container: its keys, if there are many only those that `others` lacks; or their number."""
     entries = structure.entries()
     if _sort(structure, False) is not dict:
-        return f"{len(entries)} element{'s' if len(entries) != 1 else ''}"
+        return counted(len(entries), "element")
     shown = entries if len(entries) <= 6 else [entry for entry in entries if entry not in others]
     more = f" and {len(shown) - 6} more" if len(shown) > 6 else ""
     return f"keys {', '.join([repr(entry) for entry in shown[:6]])}{more}" if entries else "no keys"

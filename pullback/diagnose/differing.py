@@ -43,7 +43,7 @@ def difference(one: Traced, other: Traced) -> Difference | None:
         return Difference(f"the first trace returned {one.structure}, the second {other.structure}", GROWS)
     if len(one.captures) != len(other.captures):
         count = len(one.captures)
-        values = f"{count} traced value{'' if count == 1 else 's'}"
+        values = counted(count, "traced value")
         return Difference(f"the first trace closed over {values}, the second over {len(other.captures)}", READS)
     return None if one.program == other.program else _of_programs(one.program, other.program)
 
@@ -79,7 +79,7 @@ def _of_programs(one: Graph, other: Graph) -> Difference | None:
             if (found := atoms(x, y, a)) is not None:
                 return found._replace(what=f"{where}: {found.what}")
         if (own := len(a.inputs)) != len(b.inputs):
-            counts = f"{own} operand{'' if own == 1 else 's'} in the first trace, and {len(b.inputs)} in the second"
+            counts = f"{counted(own, 'operand')} in the first trace, and {len(b.inputs)} in the second"
             return Difference(f"{where}: {counts}", READS, a.source)
         for name in a.params.keys() | b.params.keys():
             found = _of_params(a.params.get(name), b.params.get(name))

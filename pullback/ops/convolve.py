@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pullback.core.array import Array, host_of
+from pullback.core.brief import counted
 from pullback.core.dtypes import accumulation_dtype, canonical, in_words, kind
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.execution import engine
@@ -248,7 +249,7 @@ def check_numbers(lhs, rhs, numbers, params):
     if lhs.shape[c] != rhs.shape[i] * features:
         raise ShapeError(
             f"{name}: the left operand, {lhs}, has {lhs.shape[c]} features (axis {c}), but the kernel, {rhs}, takes"
-            f" {rhs.shape[i]} (axis {i}) in {'each of ' if features > 1 else ''}{features} group{'s' if features > 1 else ''}."
+            f" {rhs.shape[i]} (axis {i}) in {'each of ' if features > 1 else ''}{counted(features, 'group')}."
         )
     if rhs.shape[o] % (features * batches) or lhs.shape[n] % batches:
         raise ShapeError(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.core.brief import counted
 from pullback.core.dtypes import BOOL
 from pullback.core.errors import DtypeError, ShapeError
 from pullback.core.primitive import Rules
@@ -198,7 +199,7 @@ def check_count(primitive: Any, types: tuple[ArrayType, ...]) -> None:
     rule = primitive.evaluate
     count: int = getattr(rule, "nin", 0) or getattr(getattr(rule, "__code__", None), "co_argcount", len(types))
     if count != len(types):
-        raise TypeError(f"{primitive.name} takes {count} operand{'s' if count > 1 else ''}, but got {len(types)}.")
+        raise TypeError(f"{primitive.name} takes {counted(count, 'operand')}, but got {len(types)}.")
 
 
 def operand_shape(name: str, types: tuple[ArrayType, ...]) -> Shape:

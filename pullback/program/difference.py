@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from pullback.core.bars import output
+from pullback.core.brief import counted
 from pullback.core.lazy import lazy_module
 from pullback.core.source import Source
 from pullback.program.equality import structure_of
@@ -167,7 +168,7 @@ class ProgramDiff:
         words = {CHANGED: "changed", ADDED: "added", REMOVED: "removed", MOVED: "moved", SAME: "alike"}
         parts = [f"{counts[kind]} {word}" for kind, word in words.items() if counts.get(kind)]
         others = Counter([(row.part, row.kind) for row in self.rows if row.part != "equation" and row.kind != SAME])
-        parts += [f"{many} {part}{'s' if many > 1 else ''} {words[kind]}" for (part, kind), many in others.items()]
+        parts += [f"{counted(many, part)} {words[kind]}" for (part, kind), many in others.items()]
         return ", ".join(parts)
 
     def __str__(self) -> str:
@@ -206,7 +207,7 @@ class ProgramDiff:
 
 
 def _hidden(count: int) -> str:
-    return f"@@ {count} line{'s' if count > 1 else ''} alike @@"
+    return f"@@ {counted(count, 'line')} alike @@"
 
 
 def _near(rows: Sequence[DiffRow], context: int) -> list[bool]:

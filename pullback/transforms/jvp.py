@@ -52,9 +52,7 @@ class JvpTrace(Trace):
         if (checks := current_mode().checks) is not None:
             checks.differentiates()
 
-    def by_rule(
-        self, primitive: Primitive | None, rule: Callable[[], Any], name: str, role: str, tangents: Sequence[Any] = ()
-    ) -> Any:
+    def by_rule(self, primitive: Primitive, rule: Callable[[], Any], name: str, role: str, tangents: Sequence[Any] = ()) -> Any:
         """What a rule returns; what it stages is said to be made by it. Where it is given tangents beside values, only what
         depends on them is a tangent."""
         recording = self.recording
